@@ -21,7 +21,7 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Note, Session
+from traceanalyzer.capture_file.document import CaptureFile, CaptureNote, Frame, Session
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import Health, Report
 from traceanalyzer.report.assemble import assemble
@@ -113,7 +113,7 @@ class TestBelonging:
         run = captured(other.capture_file(), host(python("MatMul", "Add", "Mul")))
 
         assert run.hosts[0].capture_file is None
-        assert "its ops are not" in told(run)["capture_file_foreign"].message
+        assert "its ops differ" in told(run)["capture_file_foreign"].message
 
 
 class TestReading:
@@ -147,13 +147,13 @@ class TestHealth:
 
         health = told(run)["unjoined"]
         assert health.severity == "warning"
-        shares = ("covers 75.0%", "50.0% has a line of the program")
+        shares = ("covers 75.0%", "for 50.0%, a line of the program")
         assert all(share in health.message for share in shares)
 
     def test_what_the_capture_noted(self, captured: Captured) -> None:
         notes = (
-            Note(id="eager_off", severity="warning", message="eager ops were not recorded"),
-            Note(id="fork", severity="info", message="two processes were started"),
+            CaptureNote(id="eager_off", severity="warning", message="eager ops were not recorded"),
+            CaptureNote(id="fork", severity="info", message="two processes were started"),
         )
 
         health = told(captured(book().capture_file(notes=notes)))

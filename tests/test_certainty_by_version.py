@@ -12,7 +12,7 @@ from traceanalyzer.model.blocks import Fold
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.op_details import ops_that_match
-from traceanalyzer.trace.tfevents import TfVersion
+from traceanalyzer.trace.tfevents import VersionSighting
 
 # As a trace can tell: from its GraphDef's producer, from a capture, or not at all.
 WITHOUT_TABLE: Final = (
@@ -35,7 +35,7 @@ def diagnosis_of(version: str | None) -> Diagnosis:
             {"name": "scores", "type": "MatMul"},
         ),
     ).run()
-    told = None if version is None else TfVersion(value=version, source="the test")
+    told = None if version is None else VersionSighting(value=version, source="the test")
     return diagnose(replace(run, version=told))
 
 

@@ -370,5 +370,5 @@ def test_a_report_is_not_written_over_the_trace(
     link.symlink_to(trace)
 
     for output in (trace, link):
-        assert_refused(traceanalyzer_("report", trace, "-o", output), "a file to read")
+        assert_refused(traceanalyzer_("report", trace, "-o", output), "an input file")
     assert trace.read_bytes() == TRACE.read_bytes()

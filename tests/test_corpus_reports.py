@@ -250,7 +250,7 @@ class TestCpuOnGpuHost:
         assert not run.hosts[0].tables.facts.gpu_may_be_missed
         kinds = set(run.ops["type"])
         assert {"Conv2DBackpropFilter", "MatMul", "ResourceApplyAdam"} <= kinds
-        assert "The profiler described a GPU" in told.why
+        assert "The profiler found a GPU" in told.why
         assert not any("tracer was off" in e.text for e in told.evidence)
         assert told is max(report.findings, key=lambda f: f.cost.host_us)
 

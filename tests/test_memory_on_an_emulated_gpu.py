@@ -7,7 +7,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.emulator.captures import captured
-from traceanalyzer.model import Finding, Report
+from traceanalyzer.model import FindingRecord, Report
 from traceanalyzer.report.assemble import assemble
 
 PROGRAM = """\
@@ -35,7 +35,7 @@ def report() -> Report:
     return assemble(ta.diagnose(captured(PROGRAM, memory=MEMORY).run()))
 
 
-def of(report: Report, cause: str, title: str) -> Finding:
+def of(report: Report, cause: str, title: str) -> FindingRecord:
     (found,) = [f for f in report.findings if f.cause == cause and title in f.title]
     return found
 
@@ -60,8 +60,8 @@ def test_a_table_that_does_not_fit_is_likely_there_for_that(report: Report) -> N
     assert found.modifiers == ("memory_pressure",)
     text = " ".join(e.text for e in found.evidence)
     assert "table is 5.12 MB, and GPU:0 had " in text
-    assert "of the 4.19 MB that TensorFlow may use on it: it does not fit" in text
-    assert "it does not fit, which is likely" in text
+    assert "of the 4.19 MB that TensorFlow may use on it: the data does not fit" in text
+    assert "the data does not fit, which is likely" in text
 
 
 def test_of_a_small_one_memory_is_ruled_out(report: Report) -> None:

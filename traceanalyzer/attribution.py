@@ -11,7 +11,7 @@ from traceanalyzer.causes import BlockedOps, Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.gpu_memory import memory_note
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
-from traceanalyzer.model import Blocker as ReportedBlocker
+from traceanalyzer.model import BlockerRecord as ReportedBlocker
 from traceanalyzer.model import Certainty, Evidence, Fix
 from traceanalyzer.placement.blocker import BY_SCOPE, Blocker, BlockerKind
 from traceanalyzer.run import Run
@@ -32,7 +32,7 @@ _MOST_EVIDENCE: Final = 20  # per blocker: more would repeat
 
 
 class _Key(NamedTuple):
-    """The key of a blocker: ops whose blockers have the same keys share a finding."""
+    """The grouping key of a blocker. Ops whose blockers have equal keys share a finding."""
 
     cause: str
     scope: str = ""
@@ -64,9 +64,9 @@ def attribute(
 ) -> list[Finding]:
     """Group ops by their blockers, and return one finding per group, for its first blocker's cause.
 
-    An op stays unexplained if one of its blockers belongs to no cause, or if the replay contradicts
+    An op stays unexplained if one of its blockers matches no cause, or if the replay contradicts
     the recording. A cause that raises an error gets no findings and an entry in `failed`. Idle ops
-    have no findings of their own: those of ops with the same blockers list them as dragged along.
+    get no finding of their own: findings of ops with the same blockers list them as dragged along.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -103,7 +103,6 @@ def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
 
 
 def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> list[_Matched]:
-    """Match each blocker of an op with a cause; return nothing unless this explains the op."""
     found = [_match(cpu_op, blocker, causes, failed) for blocker in cpu_op.explanation.blockers]
     known = [each for each in found if each is not None]
     is_explained = len(known) == len(found) and not cpu_op.explanation.contradiction
@@ -111,7 +110,7 @@ def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> 
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Return the matches, the leading one (if any) first, and the keys to group them by.
+    """Return an op's matches, with the leading one first if there is one, and its grouping keys.
 
     Ops with the same leading match share a finding if their other blockers have the same causes.
     """
@@ -125,7 +124,7 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 def cause_of(
     cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause]
 ) -> tuple[Cause, CauseMatch, FindingText] | None:
-    """Return the cause of a blocker and the text for this op alone; None if no cause matches."""
+    """Return a blocker's cause, the match, and the finding text for this op, or None."""
     found = _match(cpu_op, blocker, causes, {})
     if found is not None:
         with contained(found.cause.id, {}):
@@ -146,7 +145,7 @@ def _match(
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
-    """Return the scope of each finding; findings that differ only by their line are numbered."""
+    """Return the scope of each finding. Findings that differ only in their line get numbers."""
     # An edit of the program moves lines, but keeps their order.
     scopes: dict[_Keys, str] = {}
     used: Counter[str] = Counter()
@@ -205,10 +204,9 @@ def _blocked(matched: Sequence[_Matched]) -> BlockedOps:
 
 
 def _described(matched: Sequence[_Matched]) -> FindingText:
-    """Return the finding's text for ops that share a blocker."""
     cause = matched[0].cause
     if cause.describe is None:
-        msg = f"{cause.id} matches blockers but does not describe them"
+        msg = f"{cause.id} has `match` but no `describe`"
         raise TypeError(msg)
     return cause.describe(_blocked(matched))
 

@@ -2,9 +2,9 @@
 
 The gain of a fix has bounds. The upper bound is the time in which any device of the host was idle
 because of the ops. A step ends when its last device does, so the lower bound is the gain of the
-device that gains least: its waiting time minus links that the walk back did not prove, transfers
-(a neighbor of the op may need them next), times when other CPU ops ran as well (the device might
-wait for those instead), and the cost of the ops on the device (a launch each and a quarter of their
+device that gains least: its waiting time minus waits whose attribution is not proved, transfers
+(a neighbor of the op may need them next), times when other CPU ops also ran (the device might wait
+for them instead), and the cost of the ops on the device (a launch each and a quarter of their
 host time). Other work in the step also limits it: input, and the device that computes most.
 """
 
@@ -33,7 +33,7 @@ _LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels 
 
 
 class GainBounds(NamedTuple):
-    """How much a fix can save, in picoseconds per step."""
+    """Bounds of the time that a fix can save, in picoseconds per step."""
 
     low_ps: float  #: at least: the gain of the device that gains least
     high_ps: float  #: at most: the time in which some device waited
@@ -48,7 +48,6 @@ class Costs:
 
     @cached_property
     def _work(self) -> list[_HostWork]:
-        """The work of each host that has steps and devices that computed."""
         return [_HostWork(host, steps) for host, steps in self._hosts if host.timeline.devices]
 
     @cached_property
@@ -74,7 +73,7 @@ class Costs:
         return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
 
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return the time of ops on host threads per step, all hosts together."""
+        """Return the time of ops on host threads per step, summed over all hosts."""
         return _total(self.host_by_op_ps, op_ids)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
@@ -82,15 +81,15 @@ class Costs:
         return _total(self.exposed_by_op_ps, op_ids)
 
     def step_ps(self) -> float | None:
-        """Return the duration of the steps that `exposed_ps` refers to; the mean over devices."""
+        """Return the mean duration of the steps in which `exposed_ps` was measured."""
         took = [device.work.within.total_ps / device.work.steps for device in self._devices]
         return sum(took) / len(took) if took else None
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
         """Return how much moving ops to the device can save; None without devices or steps.
 
-        Hosts run their steps together: the upper bound is that of the host that can gain most, the
-        lower bound that of the host that gains least.
+        Hosts run their steps together, so the host that can gain most sets the upper bound, and the
+        device that gains least sets the lower bound.
         """
         if not self._devices:
             return None
@@ -100,7 +99,7 @@ class Costs:
 
 
 def _by_op(host: Host, rows: NDArray[np.int32], ps: NDArray[np.int64]) -> pd.Series[int]:
-    """Sum times up by the id of the op in each row of the host's op table."""
+    """Sum times by op id; `rows` are the ops' rows in the host's op table."""
     ids = host.tables.ops["op_id"]
     return pd.Series(sum_by(rows.astype(np.int64), ps, len(ids)), ids)
 
@@ -150,7 +149,6 @@ class _HostWork:
         self.devices = [_Device(self, each) for each in parts]
 
     def is_of(self, op_ids: Iterable[str], table: pd.DataFrame) -> pd.Series[bool]:
-        """Return which rows of a table belong to some ops."""
         return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:
@@ -182,7 +180,6 @@ class _Device:
         return _by_op(self.work.host, rows, inside) / self.work.steps
 
     def waits_for(self, op_ids: Iterable[str]) -> pd.DataFrame:
-        """Return when the device waited for ops."""
         return self._waits[self.work.is_of(op_ids, self._waits)]
 
     def least_gain_ps(self, op_ids: Iterable[str]) -> float:

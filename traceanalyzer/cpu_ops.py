@@ -1,4 +1,4 @@
-"""The ops of a run on its CPU, or on the CPU of an assumed GPU machine, and their blockers."""
+"""Finds a run's ops on the CPU, or on the CPU of an assumed GPU machine, and their blockers."""
 
 import re
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.inference import UnexplainedOp, inferred
+from traceanalyzer.placement.inference import OpenOp, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
@@ -89,7 +89,7 @@ class Analysis:
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
-_SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run it"
+_SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run the op"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
@@ -100,7 +100,7 @@ NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 @once_per_run
 def analyse(run: Run) -> Analysis:
-    """Find what keeps the ops of a run off its GPU; nothing if the run had no GPU."""
+    """Analyze the ops on the CPU of a run that used a GPU; find none if it used no GPU."""
     found = Analysis()
     for host in run.hosts if run.gpu_used else ():
         for cpu_op, is_idle in _on_cpu(run, host):
@@ -110,9 +110,9 @@ def analyse(run: Run) -> Analysis:
 
 @once_per_run
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
-    """Find what would keep the ops of a run off GPUs that its machine did not have.
+    """Find what would keep the ops of a run without a GPU on the CPU of a machine with GPUs.
 
-    One GPU is assumed, or as many as a program needs if it failed for lack of them. Return None if
+    Assume one GPU, or as many as the program needs if it failed for lack of GPUs. Return None if
     the run had a GPU, or there is no capture beside the trace.
     """
     gpus = max([1, *(gpus_required(capture_file) for _, capture_file in run.captured)])
@@ -124,7 +124,7 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
 
 
 def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:
-    """Add the ops of a host, depending on where they would be on the assumed machine."""
+    """Predict where a host's ops would run on the assumed machine, and add them to the analysis."""
     machine = analysis.machine
     explanations = ReplayedExplanations(capture_file, machine)
     choices = FreeChoices(capture_file)
@@ -259,11 +259,10 @@ def _called_there(
 def _inferred(
     run: Run, host: Host, found: list[tuple[Any, OpRecord | None, PlacementExplanation]]
 ) -> dict[str, PlacementExplanation]:
-    """Infer explanations of unexplained ops from the other ops of the host."""
     ops, transfers = host.tables.ops, host.tables.transfers
     from_gpu = set(transfers["consumer"][transfers["direction"] == "d2h"])
     unexplained = [
-        UnexplainedOp(
+        OpenOp(
             op_id=row.op_id,
             name=str(row.name),
             function=_text(row.function),
@@ -312,7 +311,7 @@ def _is_idle(
 def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
     """Return whether the recording shows which ops of an op's function ran on a GPU.
 
-    It does if it contains kernels, the function's partitions, or the device of each of its ops.
+    True if it contains kernels, the function's partitions, or the device of each of its ops.
     """
     function = graphs.function(record.function)
     has_kernels = any(host.tables.facts.accelerators.values())
@@ -353,7 +352,6 @@ def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
-    """Yield the rows of computing ops in the op table, each with its record in the capture file."""
     ops, joined = host.tables.ops, host.tables.joined
     records = (None,) * len(ops) if joined is None else joined.records
     for row, record in zip(ops.itertuples(index=False), records, strict=True):

@@ -29,7 +29,7 @@ _NOTICEABLE: Final = 0.02  # of a step
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OnAGpu:
+class Prediction:
     """The findings for an assumed machine with GPUs."""
 
     machine: Machine
@@ -63,12 +63,12 @@ class Diagnosis:
     cpu_ops: dict[str, CpuOp]  #: the ops on the CPU by id; empty if no GPU was used
     idle: dict[str, CpuOp]  #: those that hand on or describe a value there, without an event
     #: The prediction for a machine with a GPU, if the run had none and a capture allows one.
-    on_a_gpu: OnAGpu | None
+    on_a_gpu: Prediction | None
     costs: Costs  #: the cost of ops per step
 
     @cached_property
     def stay_on_cpu(self) -> frozenset[str]:
-        """Ids of the ops that a machine with a GPU would compute on the CPU, as predicted."""
+        """Ids of the ops that are predicted to stay on the CPU of a machine with a GPU."""
         there = self.on_a_gpu
         if there is None:
             return frozenset()
@@ -93,7 +93,7 @@ class Diagnosis:
 
 
 def _is_on_host(finding: Finding) -> bool:
-    """Return whether ops are computed on the host even if they are placed on a GPU."""
+    """Return whether a finding's ops are computed on the host even if placed on a GPU."""
     is_copied = finding.cause == "host_memory_kernel" and finding.harm == "harmful"
     return is_copied or finding.cause == "python_callback"
 
@@ -162,7 +162,7 @@ def _outcome(
 
 def _on_a_gpu(
     run: Run, causes: Sequence[Cause], rare: Mapping[str, str], costs: Costs
-) -> OnAGpu | None:
+) -> Prediction | None:
     analysis = analyse_on_a_gpu(run)
     if analysis is None or analysis.machine is None:
         return None
@@ -177,7 +177,7 @@ def _on_a_gpu(
     if hidden is not None:  # it would invalidate all others
         ordered = (hidden, *ordered) if hides_gpus else (*ordered, hidden)
     differs = [text for capture_file in capture_files for text in differences(capture_file)]
-    return OnAGpu(
+    return Prediction(
         machine=analysis.machine,
         analysis=analysis,
         findings=ordered,
@@ -189,7 +189,7 @@ def _on_a_gpu(
 
 @once_per_run
 def rare_ops(run: Run) -> dict[str, str]:
-    """Return the ops that are not part of each step, by id, with when they ran."""
+    """Return the ids of ops that are not part of each step, mapped to when they ran."""
     found: dict[str, str] = {}
     for host in run.hosts:
         ops, of = host.tables.ops, recurring(host.tables)
@@ -211,7 +211,7 @@ def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):
         when = {rare[op_id] for op_id in finding.op_ids}
         ran = when.pop() if len(when) == 1 else "not part of each step"
-        why = "Regular steps do not do this: it is setup, a checkpoint, or similar."
+        why = "Regular steps do not run these ops: they belong to setup, a checkpoint, or similar."
         return replace(
             finding,
             harm="harmless",

@@ -1,4 +1,4 @@
-"""The errors for callers. Each message is one line: what failed, why, and what to do."""
+"""The errors that callers can catch. Each message is one line: what failed, why, and what to do."""
 
 
 class TraceAnalyzerError(Exception):

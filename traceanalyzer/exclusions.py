@@ -1,7 +1,7 @@
 """What did not put ops on the CPU: causes that a fact excludes, and common but wrong explanations.
 
-TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
-load, and the cost of transfers are often suspected of moving ops to the CPU, but never do.
+TensorFlow's placer considers kernels, requests, and colocation (placer.cc, colocation_graph.cc).
+Memory, load, and the cost of transfers are often suspected of moving ops to the CPU but never do.
 """
 
 from collections.abc import Collection, Iterator
@@ -39,7 +39,7 @@ _RAN_OUT: Final = (
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that a fact excludes, except the op's actual causes."""
+    """Yield the causes that known facts exclude, except the op's actual causes."""
     found = {cause.partition("/")[0] for cause in causes}
     for cause, because in _excluded(run, cpu_op):
         if cause not in found:
@@ -62,13 +62,12 @@ def _excluded(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
     elif captured and not any(e.where == "resource_exhausted" for e in captured.errors):
-        why = "and TensorFlow does not move ops when memory is short or a GPU is busy"
+        why = "TensorFlow does not move ops when memory is short or a GPU is busy"
         facts = ("no out-of-memory error was recorded", memory_peak(run), why)
         yield "memory_pressure", "; ".join(filter(None, facts))
 
 
 def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Yield the causes that the kernels of the program's TensorFlow version exclude."""
     explanation, kernels = cpu_op.explanation, nearest(run.tensorflow_version)
     op_type, version = explanation.type, f"TensorFlow {kernels.registry.version}"
     if kernels.registry.definition(op_type) is None or not kernels.exact:
@@ -93,7 +92,7 @@ def types_missing(cpu_op: CpuOp) -> str:
 
 
 def myths(run: Run) -> tuple[Myth, ...]:
-    """Return the myths that the run's figures disprove; none if TensorFlow used no GPU."""
+    """Return the myths that the run's figures disprove, or () if TensorFlow used no GPU."""
     found = _answers(run) if run.gpu_used else ()
     return tuple(Myth(id=kind, question=MYTHS[kind][1], answer=text) for kind, text in found)
 
@@ -140,6 +139,6 @@ def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
     on_gpu, on_cpu = double[placement.str.startswith("gpu")], int((placement == "cpu").sum())
     if len(on_gpu):
         named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
-        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
+        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes in this report."
         ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
         yield "float64", f"{ran} {_FLOAT64}{rest if on_cpu else ''}"

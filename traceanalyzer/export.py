@@ -78,7 +78,7 @@ def _map_columns(
 
 
 def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column without values the type text: only text columns can have none."""
+    """Cast a column without values to text, because only text columns can lack values."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):

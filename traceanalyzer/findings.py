@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from traceanalyzer.model import Blocker, Certainty, Evidence, Fix, Harm, RuledOut
+from traceanalyzer.model import BlockerRecord, Certainty, Evidence, Fix, Harm, RuledOut
 
 CERTAINTIES: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 
@@ -33,7 +33,7 @@ class Finding(FindingText):
     sub_reason: str | None = None
     dragged_along: tuple[str, ...] = ()  #: other rows that are on the CPU because of these ops
     #: All blockers of the ops in order, the cause first; empty if it is the only one.
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple[BlockerRecord, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class Finding(FindingText):
 
     @property
     def id(self) -> str:
-        """A short key, the same when the same program is recorded again."""
+        """A short key that stays the same when the same program is recorded again."""
         return finding_id(self.cause, self.scope)
 
 

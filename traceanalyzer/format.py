@@ -1,4 +1,4 @@
-"""Format numbers, durations, sizes, shares, lists, and names for readers."""
+"""Formats numbers, durations, sizes, shares, lists, and names for readers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,15 +22,14 @@ _ROUNDING_ERROR: Final = 1e-9  # of a sum of shares
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """A figure of three digits with its unit, and its exact value."""
+class RoundedFigure:
+    """A figure rounded to three digits, its unit, and its exact value."""
 
     figure: str
     unit: str
     exact: str
 
     def __str__(self) -> str:
-        """Return figure and unit, joined by a no-break space."""
         return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
 
 
@@ -53,7 +52,7 @@ def series(names: Sequence[str], most: int = _MAX_LISTED) -> str:
     return last if not first else f"{', '.join(first)}{',' * (len(first) > 1)} and {last}"
 
 
-def duration(us: float) -> Quantity:
+def duration(us: float) -> RoundedFigure:
     """Return microseconds in the unit that suits their size."""
     decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
     exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
@@ -66,11 +65,11 @@ def duration_text(ps: float) -> str:
     return f"{shown.figure} {shown.unit}"
 
 
-def size(size_bytes: float) -> Quantity:
+def size(size_bytes: float) -> RoundedFigure:
     """Return bytes in decimal units: 1 kB is 1000 bytes."""
     exact = _fixed(size_bytes, 0)
     if size_bytes < _SIZE_UNITS[1][1]:
-        return Quantity(exact, "B", f"{exact} bytes")
+        return RoundedFigure(exact, "B", f"{exact} bytes")
     return _scaled(size_bytes, _SIZE_UNITS, f"{exact} bytes")
 
 
@@ -82,7 +81,7 @@ def size_text(size_bytes: float) -> str:
     return f"{shown.figure} {shown.unit}"
 
 
-def share(part: float) -> Quantity:
+def share(part: float) -> RoundedFigure:
     """Return a fraction in percent with one decimal; only 0 is 0 % and only 1 is 100 %."""
     percent = part * 100
     exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
@@ -94,7 +93,7 @@ def share(part: float) -> Quantity:
         figure = ">99.9"
     else:
         figure = _fixed(percent, 1)
-    return Quantity(figure, "%", exact)
+    return RoundedFigure(figure, "%", exact)
 
 
 def percent_text(part: float) -> str:
@@ -106,13 +105,13 @@ def percent_text(part: float) -> str:
     return f"{part:.0%}".replace("%", " %")
 
 
-def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> Quantity:
-    """Return three digits in the first unit in which the figure stays below 1,000."""
+def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> RoundedFigure:
+    """Return a figure with three digits, in the first unit in which it is below 1,000."""
     for unit, factor in units[:-1]:
         if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
-            return Quantity(_three_digits(value / factor), unit, exact)
+            return RoundedFigure(_three_digits(value / factor), unit, exact)
     unit, factor = units[-1]
-    return Quantity(_three_digits(value / factor), unit, exact)
+    return RoundedFigure(_three_digits(value / factor), unit, exact)
 
 
 def _three_digits(value: float) -> str:

@@ -158,7 +158,6 @@ def _capture(host: Host) -> Iterator[_Remark]:
 
 
 def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
-    """Yield the recorded part of the program, and the tracer levels that were not used."""
     if host.session is None:
         return
     session = capture_file.sessions[host.session]
@@ -185,7 +184,6 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
 
 
 def _covered_share(host: Host) -> Iterator[_Remark]:
-    """Yield how much of the CPU ops' time the capture file covers."""
     joined, ops = host.tables.joined, host.tables.ops
     if joined is None:
         return

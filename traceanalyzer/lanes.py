@@ -25,14 +25,14 @@ _MOST_STEPS: Final = 20_000  # with a number in their name
 
 
 class EventName(NamedTuple):
-    """The name, kind, and op of some events."""
+    """The name, kind, and op that some events share."""
 
     name: str | None  # of a transfer: its direction
     kind: int
     op_id: str | None
 
 
-class Names:
+class NameIndex:
     """Collects the distinct names of a run's events."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Names:
         kind: int | NDArray[np.uint8],
         row: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Add events by label, kind, and op (-1: none); return the row of each."""
+        """Add the names of events, given by label, kind, and op (-1: none); return their rows."""
         texts, ids = [*labels, None], [*host.tables.ops["op_id"], None]
         key = (label % len(texts) * len(KINDS) + kind) * len(ids) + row % len(ids)
         code, distinct = pd.factorize(key)
@@ -72,7 +72,7 @@ class HostLane(NamedTuple):
     is_program: bool = False  # the program's own thread
 
 
-def host_lanes(host: Host, names: Names) -> Iterator[HostLane]:
+def host_lanes(host: Host, names: NameIndex) -> Iterator[HostLane]:
     """Yield the lanes of a host: steps, streams, transfers without a stream, threads."""
     yield from _steps(host, names)
     yield from sorted(_streams(host, names), key=lambda lane: (lane.device or "", lane.name))
@@ -84,7 +84,7 @@ def _covered(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> int:
     return union(start_ps, end_ps - start_ps).total_ps
 
 
-def _steps(host: Host, names: Names) -> Iterator[HostLane]:
+def _steps(host: Host, names: NameIndex) -> Iterator[HostLane]:
     steps = host.tables.steps
     for name, rows in steps.groupby(steps["name"].astype(str), sort=False):
         own = rows.sort_values("start_ps", kind="stable")
@@ -97,7 +97,7 @@ def _steps(host: Host, names: Names) -> Iterator[HostLane]:
         yield HostLane(host, "steps", str(name), start, end, what, _covered(start, end))
 
 
-def _streams(host: Host, names: Names) -> Iterator[HostLane]:
+def _streams(host: Host, names: NameIndex) -> Iterator[HostLane]:
     work = host.timeline.work or device_work(host.tables)
     kernels = host.tables.kernels
     transfers = host.tables.transfers.iloc[work.transfer[work.is_transfer]]
@@ -125,13 +125,13 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _named_transfers(
-    host: Host, transfers: pd.DataFrame, row: NDArray[np.int64], names: Names
+    host: Host, transfers: pd.DataFrame, row: NDArray[np.int64], names: NameIndex
 ) -> NDArray[np.int64]:
     code, directions = pd.factorize(transfers["direction"].astype(str))
     return names.add(host, directions.tolist(), code.astype(np.int64), COPY, row)
 
 
-def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
+def _loose_transfers(host: Host, names: NameIndex) -> Iterator[HostLane]:
     """Yield the transfers that only the host recorded; they have no stream."""
     transfers = host.tables.transfers.reset_index(drop=True)
     transfers = transfers[transfers["device"].isna()].sort_values("start_ps", kind="stable")
@@ -147,7 +147,7 @@ def _loose_transfers(host: Host, names: Names) -> Iterator[HostLane]:
     yield HostLane(host, "copies", "transfers", start, end, what, _covered(start, end), transfer)
 
 
-def _threads(host: Host, names: Names) -> Iterator[HostLane]:
+def _threads(host: Host, names: NameIndex) -> Iterator[HostLane]:
     threads, ops = host.tables.threads, host.tables.ops
     if threads is None or not len(threads.start_ps):
         return
@@ -170,7 +170,7 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
-    """Return the first segment of each series of adjacent segments in one state."""
+    """Return the index of the first segment of each run of adjacent, equal segments."""
     goes_on = threads.start_ps[1:] == threads.end_ps[:-1]
     for kept in (threads.state, threads.row):
         goes_on &= kept[1:] == kept[:-1]

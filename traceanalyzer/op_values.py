@@ -27,7 +27,7 @@ class Value(NamedTuple):
 
 
 def recorded_values(run: Run, op_ids: Collection[str]) -> Iterator[tuple[str, Value]]:
-    """Yield the inputs and outputs of ops that have an edge or a shape in a capture file."""
+    """Yield the inputs and outputs of ops for which a capture file has edges or shapes."""
     sizes = _output_bytes(run)
     for host, capture_file in run.captured:
         for op_id, value in _recorded(host, capture_file, op_ids):
@@ -81,7 +81,7 @@ def _recorded(
 
 
 def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
-    """Return a value with the dtype and shape that some tensors share."""
+    """Return a value with the dtype of the first tensor, and the shape if all tensors share it."""
     first = tensors[0]
     shape = first.shape if all(t.shape == first.shape for t in tensors) else None
     if shape is None or min(shape, default=0) < 0 or not first.dtype:
@@ -92,7 +92,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
-    """Return a function's argument as its calls pass it; a variable keeps its name."""
+    """Return a function's argument as its calls pass it. A variable is labeled with its name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -123,7 +123,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield inputs and outputs: the other node, the output, whether that node computes it."""
+        """Yield "input" or "output", the other node, the output, and whether that node makes it."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

@@ -1,4 +1,4 @@
-"""A profiled run: the tables of its hosts, joined, and how it was recorded."""
+"""A profiled run: the joined tables of its hosts, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline, wit
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import CAPTURE_FILE, HostFile, RunFiles, choose_run, find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.tfevents import TfVersion, tf_version
+from traceanalyzer.trace.tfevents import VersionSighting, tf_version
 from traceanalyzer.transfers.costs import TransferCosts, transfer_costs
 from traceanalyzer.transfers.graph import transfer_graph
 from traceanalyzer.transfers.traffic import HostFacts, Traffic, measure
@@ -49,7 +49,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, kw_only=True)
 class HostFailure:
-    """A host whose trace could not be read or was left out."""
+    """A host whose trace could not be read or was skipped."""
 
     host: str
     reason: str  #: in one line
@@ -77,12 +77,12 @@ class Host:
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
-        """The memory in use by each of its allocators."""
+        """The memory use of each of the host's allocators."""
         return memory_use(self.tables.allocations, self.tables.steps)
 
     @cached_property
     def input_pipeline(self) -> HostInput | None:
-        """Whether its input pipelines keep up with its steps; None without pipelines."""
+        """How well the host's input pipelines keep up with its steps; None if it has none."""
         return host_input(
             self.name,
             self.tables.stages,
@@ -92,9 +92,9 @@ class Host:
         )
 
     def events(self) -> pd.DataFrame:
-        """Return a row for each event of the host's trace, which is read again."""
+        """Read the host's trace again and return a row for each event."""
         if self.file is None:
-            msg = f"{self.name}: these rows were not read from a file, so there are no events"
+            msg = f"{self.name}: the host was not read from a file, so there are no events"
             raise TraceFormatError(msg)
         return event_rows(self.name, read_host(self.file, near_ns=self.trace.origin_ns))
 
@@ -114,7 +114,7 @@ class Run:
     hosts: tuple[Host, ...]  #: the hosts that could be read
     failures: tuple[HostFailure, ...] = ()  #: those that could not, or were left out
     other_runs: tuple[str, ...] = ()  #: names of the other runs at the same path
-    version: TfVersion | None = None  #: TensorFlow's version, if known
+    version: VersionSighting | None = None  #: TensorFlow's version, if known
 
     def __repr__(self) -> str:
         hosts, ops = counted(len(self.hosts), "host"), counted(len(self.ops), "op")
@@ -122,12 +122,12 @@ class Run:
 
     @property
     def tensorflow_version(self) -> str | None:
-        """TensorFlow's version, such as `2.21.0`; None if unknown."""
+        """TensorFlow's version, such as `2.21.0`, or None if unknown."""
         return None if self.version is None else self.version.value
 
     @property
     def captured(self) -> list[tuple[Host, CaptureFile]]:
-        """The hosts that were captured, each with its capture file."""
+        """The hosts that have a capture file, each with that file."""
         return [(h, h.capture_file) for h in self.hosts if h.capture_file is not None]
 
     ops = _joined(OPS)  #: a row for each op of each host
@@ -139,23 +139,23 @@ class Run:
 
     @cached_property
     def input_pipeline(self) -> InputUse | None:
-        """Whether its input pipelines keep up with its steps; None without pipelines."""
+        """How well the run's input pipelines keep up with its steps; None if it has none."""
         found = [h.input_pipeline for h in self.hosts]
         return input_use([use for use in found if use is not None])
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """A row for each event of each host, which are read from the files."""
+        """A row for each event of each host, read from the trace files on first use."""
         return pd.concat([h.events() for h in self.hosts], ignore_index=True)
 
     @cached_property
     def transfer_graph(self) -> nx.MultiDiGraph[str]:
-        """The transfers, as a graph of ops."""
+        """The transfers as a graph between ops."""
         return transfer_graph(self.traffic, self.ops)
 
     @cached_property
     def traffic(self) -> Traffic:
-        """The transfers, measured."""
+        """The transfers with their ends, links, steps, and the time hidden by compute."""
         return measure(self.transfers, self.kernels, self.steps, self._facts)
 
     @cached_property
@@ -182,12 +182,12 @@ class Run:
 
     @property
     def duration_ps(self) -> int:
-        """Time from the first event to the last, on the host that was recorded longest."""
+        """The time from the first event to the last on the host that was recorded longest."""
         return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
 
 
 def once_per_run(function: Callable[[Run], _Answer]) -> Callable[[Run], _Answer]:
-    """Cache a function's result for each run, as long as the run is in use."""
+    """Cache a function's result for each run while the run is in use."""
     found: WeakKeyDictionary[Run, _Answer] = WeakKeyDictionary()
 
     @wraps(function)
@@ -273,15 +273,14 @@ def load(
     )
 
 
-def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
-    """Return the TensorFlow version that a capture recorded."""
+def _recorded_version(hosts: Sequence[Host]) -> VersionSighting | None:
     versions = [h.capture_file.tensorflow_version for h in hosts if h.capture_file]
     version = next(filter(None, versions), None)
-    return TfVersion(value=printable(version), source="capture_file") if version else None
+    return VersionSighting(value=printable(version), source="capture_file") if version else None
 
 
 def _refuse_unused(hosts: Sequence[Host]) -> None:
-    """Reject graphs of another program, and graphs beside a capture file."""
+    """Raise an error if given graphs are of another program or a capture file replaces them."""
     if any(host.capture_file for host in hosts):
         msg = "the capture file beside the trace is used instead of graphs; leave out the graph"
         raise GraphFileError(msg)
@@ -289,12 +288,12 @@ def _refuse_unused(hosts: Sequence[Host]) -> None:
     if not any(each.functions for each in known):
         notes = [note.message for each in known for note in each.notes]
         why = notes[0] if notes else "the trace contains no functions"
-        msg = f"{why}; give a graph of the program that was traced"
+        msg = f"{why}; give a graph of the traced program"
         raise GraphFileError(msg)
 
 
 def _memory_limit() -> int | None:
-    """Return 75% of the machine's memory; None if its size is unknown."""
+    """Return 75% of the machine's memory in bytes, or None if its size is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
     except (AttributeError, OSError, ValueError):
@@ -334,7 +333,7 @@ def _read(
     others = graphs() if beside.capture_file is None else None
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, others)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        problem = "its ops are not those of the trace"
+        problem = "its ops differ from those of the trace"
         beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace, graphs=graphs())
     timeline = host_timeline(tables)
@@ -357,7 +356,7 @@ def _read(
 
 
 def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tuple[Trace, HostFile]:
-    """Read a trace; if it is unusable, return an empty one for a report on the capture file."""
+    """Read a trace, or return an empty one if it is unusable but there is a capture file."""
     if file.format == CAPTURE_FILE:
         return _NO_TRACE, file
     try:
@@ -373,7 +372,7 @@ def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tup
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
-    """Return when the first event starts and the last one ends, ignoring derived lines."""
+    """Return the start of the first event and the end of the last, ignoring derived lines."""
     starts, ends = [], []
     for plane in trace.planes:
         derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))

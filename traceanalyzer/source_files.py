@@ -1,4 +1,4 @@
-"""Source file names without the folders of their author."""
+"""Shortens source file names to paths relative to the program."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
@@ -7,7 +7,7 @@ from traceanalyzer.run import Run
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
-    """Return the paths of files relative to the program's folder or its working directory.
+    """Return file paths relative to the program's folder or working directory.
 
     Files elsewhere keep their full path.
     """

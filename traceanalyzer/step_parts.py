@@ -36,7 +36,7 @@ PARTS: Final[dict[StepPart, tuple[Phase, ...]]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceSteps:
-    """How one device spent its host's steps, sorted by start, or else the whole recording."""
+    """How one device spent each step of its host, or the whole recording if steps are unknown."""
 
     host: str
     device: str | None  # None for the program's thread, if no device ran kernels
@@ -55,12 +55,12 @@ class DeviceSteps:
         return float(self.duration_us[self.regular].mean())
 
     def mean_us(self) -> dict[StepPart, float]:
-        """Return the mean parts of a regular step; they add up to `step_us`."""
+        """Return the mean time of each part of a regular step. The parts add up to `step_us`."""
         means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
         return {kind: us for kind, us in means.items() if us > 0}
 
     def typical_step(self) -> Target:
-        """Return the timeline link of the step that is closest to the mean; "" without steps."""
+        """Return the timeline link of the step closest to the mean, or "" without steps."""
         if not self.has_steps:
             return ""
         distance = np.where(self.regular, abs(self.duration_us - self.step_us), np.inf)
@@ -74,7 +74,7 @@ class DeviceSteps:
 
 @once_per_run
 def step_parts(run: Run) -> tuple[DeviceSteps, ...]:
-    """Return the steps of each device that ran kernels; if none did, of each program's thread."""
+    """Return the steps of each device that ran kernels, or else of each host's program thread."""
     origin_ps = min((host.start_ps for host in run.hosts), default=0)
     found = [
         steps

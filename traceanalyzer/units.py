@@ -8,5 +8,5 @@ NS_PER_S: Final = 1_000_000_000
 
 
 def us(time_ps: float | None) -> float | None:
-    """Return microseconds; None if unknown."""
+    """Convert picoseconds to microseconds; None stays None."""
     return None if time_ps is None else time_ps / PS_PER_US

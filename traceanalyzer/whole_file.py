@@ -1,4 +1,4 @@
-"""Writes a file whole, or not at all."""
+"""Writes files atomically."""
 
 import os
 import tempfile
@@ -8,10 +8,10 @@ from pathlib import Path
 
 
 def write_whole(file: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all; write to a device or a pipe directly.
+    """Write a file completely or not at all. Devices and pipes are written directly.
 
     Raises:
-        OSError: It cannot be written. The error names the file.
+        OSError: The file cannot be written. The error names the file.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
     with naming(file):
@@ -35,7 +35,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Make errors name the file that should be written."""
+    """Make an OSError name the file that was to be written."""
     try:
         yield
     except OSError as error:

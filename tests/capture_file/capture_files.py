@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from traceanalyzer.capture_file.document import (
     CaptureFile,
+    CaptureNote,
     CaughtError,
     EagerSequence,
     Frame,
-    Note,
     RegisteredKernel,
     Resource,
     Scope,
@@ -58,7 +58,7 @@ def sample() -> CaptureFile:
                 reason="the script ended",
             ),
         ),
-        notes=(Note(id="threads", severity="info", message="one thread went on"),),
+        notes=(CaptureNote(id="threads", severity="info", message="one thread went on"),),
         errors=(
             CaughtError(
                 where="tf.config",

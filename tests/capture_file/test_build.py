@@ -11,7 +11,7 @@ import pytest
 from tests.capture_file.capture_files import GPU
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
-from traceanalyzer.capture_file.document import CaptureFile, Note, Scope, Session
+from traceanalyzer.capture_file.document import CaptureFile, CaptureNote, Scope, Session
 from traceanalyzer.trace.xplane import ProfileOptions
 
 STEP = ["/project/train.py", 11, "step", 1]
@@ -218,7 +218,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), -1)]
     (config,) = found.session_configs
     assert (config.is_own, config.device_count) == (True, {"GPU": 0})
-    assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
+    assert found.notes == (CaptureNote(id="threads", severity="info", message="one went on"),)
     assert found.omitted == {}
 
 

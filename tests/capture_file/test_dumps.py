@@ -7,7 +7,7 @@ import pytest
 
 from tests.capture_file.capture_files import CPU, GPU
 from tests.capture_file.graph_proto import GraphDef
-from traceanalyzer.capture_file.document import Note
+from traceanalyzer.capture_file.document import CaptureNote
 from traceanalyzer.capture_file.dumps import read_dumps
 from traceanalyzer.capture_file.function_records import Function
 from traceanalyzer.capture_file.graph_def import AttributePool
@@ -45,7 +45,7 @@ class Folder:
             name = f"{function}_partition_{device}.{own:04}.main.{PARTITION}.pb"
             self.dump(name, full, full, nodes=device[-5])
 
-    def read(self, *definitions: str) -> tuple[list[Function], list[Note]]:
+    def read(self, *definitions: str) -> tuple[list[Function], list[CaptureNote]]:
         return read_dumps(self._path, AttributePool(), definitions)
 
 

@@ -135,7 +135,7 @@ class TestDamage:
             (gzip.compress(b""), "not JSON"),
             (gzip.compress(b"[" * 100_000), "not JSON"),
             (gzip.compress(b"1" * 5000), "not JSON"),
-            (gzip.compress(b"{}"), "not a capture file"),
+            (gzip.compress(b"{}"), "not a traceanalyzer capture file"),
             (gzip.compress(b" " * 80_000_000), "gzip bomb"),
         ],
     )

@@ -116,7 +116,7 @@ def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     assert capture_file.functions
     assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in capture_file.frames}
     killed, *_, page = done.ours
-    assert killed == "no trace was recorded: the script was killed before it could be written"
+    assert killed == "no trace was recorded: the script was killed before one could be written"
     assert page == "the report: traceanalyzer-report.html"
     ops = load(folder / "traceanalyzer-logs").ops
     assert {"Sum", "MatMul"} <= {*ops["type"]}

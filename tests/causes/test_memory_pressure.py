@@ -110,7 +110,7 @@ def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bo
     assert figures == [
         "4.10 MB were requested from GPU_0_bfc",
         "GPU:0 had 7.00 GB in use at its peak, of the 8.00 GB that it has",
-        "other processes held 1.00 GB of its memory",
+        "other processes held 1.00 GB of the GPU's memory",
     ]
 
 

@@ -6,7 +6,7 @@ import traceanalyzer as ta
 from tests.causes.examples import Example
 from tests.samples import CASES
 from traceanalyzer.changes import Change, changes_of
-from traceanalyzer.trace.tfevents import TfVersion
+from traceanalyzer.trace.tfevents import VersionSighting
 
 _LOOKUP = [
     {"name": "tower/items/embedding_lookup", "type": "ResourceGather", "host_self_ps": 9_000_000},
@@ -21,7 +21,7 @@ _LOOKUP = [
 def changes(*ops: dict[str, object], version: str = "2.4") -> list[Change]:
     """The changes for ops of a bare trace beside a GPU."""
     run = Example(title="", ops=ops).run()
-    run = replace(run, version=TfVersion(value=version, source="trace"))
+    run = replace(run, version=VersionSighting(value=version, source="trace"))
     return list(changes_of(ta.diagnose(run)))
 
 

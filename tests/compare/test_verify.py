@@ -22,7 +22,7 @@ from traceanalyzer.compare.edits import changes_for, edited_files
 from traceanalyzer.compare.reports import read_report
 from traceanalyzer.compare.verification import finding_of, verified
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.model import Finding, Report
+from traceanalyzer.model import FindingRecord, Report
 from traceanalyzer.report.assemble import assemble
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ PLACEMENT = [
 ]
 
 
-def _harmful(report: Report, cause: str) -> Finding:
+def _harmful(report: Report, cause: str) -> FindingRecord:
     return next(f for f in report.findings if f.cause == cause and f.harm == "harmful")
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from traceanalyzer.doctor.checklist import Diagnosis
-from traceanalyzer.doctor.examine import Request, examine
+from traceanalyzer.doctor.checklist import Checkup
+from traceanalyzer.doctor.examine import Examination, examine
 
 BREAKAGES = tomllib.loads(Path(__file__).with_name("breakages.toml").read_text("utf-8"))
 LIBRARIES = (
@@ -155,7 +155,7 @@ class Simulated:
     def with_variables(self, **variables: str) -> Self:
         return replace(self, variables={**self.variables, **variables})
 
-    def examined(self, **limits: float) -> Diagnosis:
+    def examined(self, **limits: float) -> Checkup:
         environment = {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(self.site),
@@ -163,7 +163,7 @@ class Simulated:
             **self.variables,
         }
         return examine(
-            Request(
+            Examination(
                 interpreter=self.interpreter,
                 variables=environment,
                 root=str(self.root),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.doctor.machines import BREAKAGES, Simulated, stubs
 from traceanalyzer.cli import main
-from traceanalyzer.doctor.examine import Request, examine
+from traceanalyzer.doctor.examine import Examination, examine
 
 _MOST_S = 20.0
 _SLOW = pytest.mark.slow  # as slow as the time limits
@@ -78,7 +78,7 @@ def test_a_script_is_run_until_its_devices_are_made(tmp_path: Path) -> None:
     )
     beyond = tmp_path / "beyond"
     arguments = (str(beyond),)
-    diagnosis = examine(Request(script=str(script), arguments=arguments, script_s=60.0))
+    diagnosis = examine(Examination(script=str(script), arguments=arguments, script_s=60.0))
     (chosen,) = (c for c in diagnosis.checks if c.id in {"script_hides_gpu", "script_may_hide_gpu"})
     assert "train.py:2" in chosen.text
     assert not beyond.exists()
@@ -88,7 +88,7 @@ def test_a_script_is_run_until_its_devices_are_made(tmp_path: Path) -> None:
 def test_a_script_that_is_not_run_in_time_is_still_read(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\n")
-    diagnosis = examine(Request(script=str(script), script_s=0.5, tensorflow_s=0.0))
+    diagnosis = examine(Examination(script=str(script), script_s=0.5, tensorflow_s=0.0))
     (unknown,) = (check for check in diagnosis.checks if check.id == "script_not_known")
     assert "line 2" in unknown.text
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from traceanalyzer.doctor.checklist import Diagnosis, diagnose
+from traceanalyzer.doctor.checklist import Checkup, diagnose
 from traceanalyzer.doctor.facts import MachineFacts
 
 FACTS = tomllib.loads(Path(__file__).with_name("facts.toml").read_text("utf-8"))
@@ -21,7 +21,7 @@ def merged(base: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
     return {**base, **{key: merged(base.get(key), value) for key, value in change.items()}}
 
 
-def diagnosed(change: Mapping[str, Any], answer: Mapping[str, Any]) -> Diagnosis:
+def diagnosed(change: Mapping[str, Any], answer: Mapping[str, Any]) -> Checkup:
     facts = merged({**FACTS["sound"], "answer": answer}, change)
     return diagnose(msgspec.convert(facts, MachineFacts, strict=False))
 

@@ -3,14 +3,14 @@
 import pytest
 
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.inference import UnexplainedOp, inferred
+from traceanalyzer.placement.inference import OpenOp, inferred
 
 
 @pytest.mark.parametrize(("version", "habit"), [("2.0.4", "embedding"), ("2.6.0", "")])
 def test_only_an_old_keras_puts_the_table_of_an_embedding_layer_on_the_cpu(
     version: str, habit: str
 ) -> None:
-    op = UnexplainedOp(
+    op = OpenOp(
         op_id="lookup",
         name="model/embedding_1/embedding_lookup",
         function="train_function",

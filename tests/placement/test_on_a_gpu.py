@@ -53,7 +53,7 @@ def doubt_on_a_gpu(capture_file: CaptureFile, function: str) -> str:
 @pytest.mark.parametrize(
     ("models", "words", "is_doubtful"),
     [
-        ((), "unless the program says jit_compile=False", True),
+        ((), "unless the program sets jit_compile=False", True),
         ((model(not_compilable=_LAYER),), "words (TextVectorization)", False),
         ((model(is_auto=True),), "the model m", True),
         ((model(is_auto=False),), "", False),

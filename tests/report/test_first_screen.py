@@ -36,7 +36,7 @@ from tests.traces import (
     xla_kernel,
     xspace,
 )
-from traceanalyzer.capture_file.document import CaptureFile, Note
+from traceanalyzer.capture_file.document import CaptureFile, CaptureNote
 from traceanalyzer.diagnosis import Diagnosis, diagnose
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Saving
@@ -214,7 +214,9 @@ def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
 
 @pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])
 def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
-    note = Note(id=kind, severity="warning", message="not recorded: processes that used 8 s; do it")
+    note = CaptureNote(
+        id=kind, severity="warning", message="not recorded: processes that used 8 s; do it"
+    )
     example = Example(title="", ops=({"name": "Mul", "type": "Mul"},))
     capture_file = CaptureFile(tool="", host="h", complete=True, notes=(note,))
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import traceanalyzer as ta
 from tests.traces import gpu, host, iterator, kernel, line, op, stream, thread, us, write, xspace
-from traceanalyzer.model import Finding
+from traceanalyzer.model import FindingRecord
 from traceanalyzer.report.assemble import assemble
 
 #: Microseconds by type, in the order of neither names nor causes. The last is an input pipeline.
@@ -17,7 +17,7 @@ COSTS: Final = {
 EQUAL: Final = dict.fromkeys(COSTS, 50)
 
 
-def findings(folder: Path, costs: Mapping[str, int]) -> tuple[Finding, ...]:
+def findings(folder: Path, costs: Mapping[str, int]) -> tuple[FindingRecord, ...]:
     """Those of a trace of level 2 in which each type ran once on the CPU beside a busy GPU."""
     *names, dataset = sorted(costs, key="ShuffleDataset".__eq__)
     ops = [op(f"model/{name}_1", name, us(100 * k, costs[name])) for k, name in enumerate(names)]

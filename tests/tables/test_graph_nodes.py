@@ -13,7 +13,7 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.graph_def import AttributePool
 from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
 from traceanalyzer.placement.registry import load, nearest, supported
-from traceanalyzer.tables.graph_nodes import NOT_KNOWN, GraphNodes, NodeTypes, OpRecord, Types
+from traceanalyzer.tables.graph_nodes import NOT_KNOWN, GraphNodes, NodeTypes, OpRecord, TensorTypes
 
 F = "__inference_f_91"
 
@@ -215,7 +215,7 @@ def types_in(
     return NodeTypes(CaptureFile(tool="0", host="h", complete=True, **lists))
 
 
-def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> Types:  # noqa: ANN401 - values
+def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> TensorTypes:  # noqa: ANN401 - values
     return types_in(attributes, version).of(op, 0)
 
 
@@ -238,11 +238,11 @@ class TestThatRan:
     def test_attributes_give_them(
         self, op: str, attributes: dict[str, Any], inputs: str, outputs: str
     ) -> None:
-        assert ran(op, **attributes) == Types(inputs=inputs, outputs=outputs)
+        assert ran(op, **attributes) == TensorTypes(inputs=inputs, outputs=outputs)
 
     def test_what_is_left_out_is_the_default(self) -> None:
         """`Tidx` of a reduction is int32 unless it is told."""
-        assert ran("Sum", T="float") == Types(inputs="float;int32", outputs="float")
+        assert ran("Sum", T="float") == TensorTypes(inputs="float;int32", outputs="float")
 
     def test_nor_of_one_that_lacks_an_attribute(self) -> None:
         assert ran("MatMul") == NOT_KNOWN
@@ -275,7 +275,7 @@ class TestOfAnotherVersion:
 
         found = ran("MatMul", version, **attributes, _class=[{"s": "loc:@a"}])
 
-        assert found == Types(inputs="float;float", outputs="float")
+        assert found == TensorTypes(inputs="float;float", outputs="float")
 
     @pytest.mark.parametrize(
         "attributes",

@@ -93,7 +93,7 @@ def test_a_trace_of_any_name(  # noqa: PLR0913 - what varies
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.xplane.pb", b"", "0 bytes): the profiler writes that when a trace is over its limit"),
+        ("a.xplane.pb", b"", "0 bytes): the profiler writes empty files for traces over 2 GiB"),
         ("a.xplane.pb", b"To whom it may concern\n", "this is a text file"),
         ("a.trace.json.gz", gzip.compress(b"text"), "inside the gzip, this is a text file"),
         ("a.xplane.pb", b"<!DOCTYPE html><p>404", "this is a web page"),

@@ -7,7 +7,7 @@ import pytest
 from tests.traces import copy, gpu, kernel, stream, us
 from tests.transfers.made import CPU, made, recorded
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.traffic import Link, hardware_links, pcie_bytes_per_s
+from traceanalyzer.transfers.traffic import LinkRate, hardware_links, pcie_bytes_per_s
 
 US = 10**6
 MIB = 2**20
@@ -40,7 +40,7 @@ class TestLink:
 
     def test_what_nvml_says_counts_where_it_is_the_same_for_all(self) -> None:
         slow = {"pcie_generation": 1, "pcie_width": 16}
-        link = Link(bytes_per_s=4e9, source="pcie")
+        link = LinkRate(bytes_per_s=4e9, source="pcie")
 
         assert hardware_links({"/device:GPU:0": {}}, [slow, slow]) == {
             ("/device:GPU:0", "h2d"): link,

@@ -15,7 +15,7 @@ import pandas as pd
 import traceanalyzer as ta
 from tests.twin.capturing import Captured
 from traceanalyzer.capture_file.document import SESSION, CaptureFile, Frame
-from traceanalyzer.diagnosis import OnAGpu, cpu_ops
+from traceanalyzer.diagnosis import Prediction, cpu_ops
 from traceanalyzer.run import Run
 
 __all__ = ["Twin", "compare"]
@@ -90,7 +90,7 @@ def compare(without: Captured, emulated: Captured) -> Twin:
 
 
 def _check_predicted(
-    found: OnAGpu,
+    found: Prediction,
     rows: Mapping[str, _Op],
     devices: Mapping[_Key, set[str]],
     parts: dict[str, list[str]],

@@ -1,1 +1,1 @@
-"""The evidence that `traceanalyzer capture` writes beside a trace: its format and creation."""
+"""Creates, writes, and reads capture files."""

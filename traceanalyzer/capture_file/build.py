@@ -13,10 +13,10 @@ import msgspec
 from traceanalyzer.capture_file import document
 from traceanalyzer.capture_file.document import (
     CaptureFile,
+    CaptureNote,
     Frame,
     Json,
     MachineObstacle,
-    Note,
     Scope,
     Session,
 )
@@ -124,7 +124,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         kernels=pools.records(
             document.RegisteredKernel, kernels if isinstance(kernels, list) else []
         ),
-        notes=pools.records(Note, journal.many["note"]),
+        notes=pools.records(CaptureNote, journal.many["note"]),
     )
     try:
         capture_file = _with_eager(capture_file, *eager)
@@ -160,7 +160,7 @@ def _names_cpu(scope: Scope) -> bool:
 
 
 def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
-    """Add the eager ops, and check the origins of scopes, which may refer to their records."""
+    """Add the eager ops, drop scope origins without a record, and check all indices."""
     whole = replace(capture_file, **(eager or {}))
     sizes = len(whole.signatures), len(whole.resources)
     scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)
@@ -170,20 +170,20 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Return a session with its trace's relative path and levels, if the trace exists."""
+    """Make a session's trace path relative, and set its tracer levels; None if it left no trace."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)
     return replace(session, trace=path, effective=session.requested)
 
 
-def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
+def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:
     if "finished" not in journal.last:
         message = "the script ended before the recorder could finish: some records are missing"
-        yield Note(id="recording_cut_short", severity="warning", message=message)
+        yield CaptureNote(id="recording_cut_short", severity="warning", message=message)
     if broken := journal.broken + damaged:
-        message = f"{counted(broken, 'record')} of the recorder cannot be read"
-        yield Note(id="records_damaged", severity="warning", message=message)
+        message = f"the recorder left {counted(broken, 'record')} that cannot be read"
+        yield CaptureNote(id="records_damaged", severity="warning", message=message)
 
 
 # --- Records with lines and scopes ----------------------------------------------------------------
@@ -201,7 +201,7 @@ class _Place(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A `tf.device` scope, with the index of the place that entered it."""
+    """A `tf.device` scope, and the index of the line that opened it."""
 
     device: str
     place: int
@@ -241,7 +241,7 @@ class _Pools:
     def all_of(
         self, read: Callable[[dict[str, Any]], _Record], records: Iterable[dict[str, Any]]
     ) -> tuple[_Record, ...]:
-        """Read records; leave out and count damaged ones."""
+        """Read records. Skip damaged ones and count them."""
         found = []
         for each in records:
             try:
@@ -251,11 +251,10 @@ class _Pools:
         return tuple(found)
 
     def records(self, kind: type[_Record], found: Iterable[Any]) -> tuple[_Record, ...]:
-        """Read records whose form is the same in the capture file."""
+        """Read records that have the same fields in the journal and in the capture file."""
         return self.all_of(partial(record, kind), found)
 
     def definition(self, found: dict[str, Any]) -> Definition:
-        """Read a `function` record."""
         function = record(_Function, found)
         lines = function.library or function.frame
         if not len(function.nodes) == len(function.frame) == len(function.scopes) == len(lines):
@@ -274,7 +273,7 @@ class _Pools:
         )
 
     def eager(self, found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-        """Read an `eager` record as fields of `CaptureFile`."""
+        """Return the fields of `CaptureFile` that an `eager` record describes."""
         ops = record(_EagerOps, found)
         frames = self._indices(ops.frames)
         return {
@@ -284,7 +283,6 @@ class _Pools:
         }
 
     def error(self, found: dict[str, Any]) -> document.CaughtError:
-        """Read an `error` record."""
         raised = self._indices(record(list[_Place], found["raised"]))
         frames = list(self.frames)
         handler = handler_of([frames[at] for at in raised], record(list[str], found["classes"]))
@@ -292,7 +290,6 @@ class _Pools:
         return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
 
     def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:
-        """Read a `visibility` record."""
         running = self._indices(record(list[_Place], found["frames"]))
         frames = list(self.frames)
         always = always_hides_gpus([frames[at] for at in running])

@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement of the program; for a compound one, such as `with`, the part before its body."""
+    """A statement of the program; only the header of a compound one, such as `with`."""
 
     file: str
     line: _Int64  #: its first line
@@ -90,7 +90,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class CaptureNote:
     """A message about something missing or misleading in the recording, shown under `health`."""
 
     id: str  #: the kind of note; does not change between versions
@@ -113,7 +113,7 @@ class CaughtError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChoice:
-    """The line that last chose, in one of two ways, which GPUs TensorFlow sees."""
+    """The last line that chose the visible GPUs, by `CUDA_VISIBLE_DEVICES` or by `tf.config`."""
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
@@ -123,7 +123,7 @@ class VisibilityChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """How sessions of TensorFlow 1 were configured (`ConfigProto`, core/protobuf/config.proto)."""
+    """The configuration of TensorFlow 1 sessions (`ConfigProto`, core/protobuf/config.proto)."""
 
     is_own: bool  #: whether the program provided it; otherwise it is from `tf.config`
     is_local: bool  #: whether they ran in the program's own process, not on a server
@@ -148,7 +148,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """The signature of an eager op or call; equal ones are recorded once."""
+    """The signature of an eager op or function call. Equal signatures are recorded once."""
 
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function. `inputs` are then its `_Arg`s in order, with captured tensors.
@@ -227,7 +227,7 @@ class CaptureFile:
     log: tuple[str, ...] = ()  #: TensorFlow's log lines about devices
     machine_obstacles: tuple[MachineObstacle, ...] = ()  #: if TensorFlow saw no GPU
     sessions: tuple[Session, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[CaptureNote, ...] = ()
     errors: tuple[CaughtError, ...] = ()
     visibility: tuple[VisibilityChoice, ...] = ()
     session_configs: tuple[SessionConfig, ...] = ()  #: each distinct one once
@@ -265,7 +265,7 @@ class CaptureFile:
         return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
 
     def definition(self, name: str) -> Definition | None:
-        """Return a function's definition, or None. That of the first session has an empty name."""
+        """Return a function's definition, or None. The first session's graph has an empty name."""
         return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
@@ -293,7 +293,7 @@ class CaptureFile:
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str, *, of_library: bool = False) -> Frame | None:
-        """Return the user's or the library's frame that created a node; None if unknown."""
+        """Return the frame of user code (or of a library) that created a node; None if unknown."""
         definition = self.definition(function)
         if definition is None or (at := definition.index(node)) == UNKNOWN:
             return None
@@ -302,7 +302,7 @@ class CaptureFile:
 
 
 def is_session(function: str) -> bool:
-    """Return whether a name is that of a TensorFlow 1 session's graph."""
+    """Return whether a name belongs to the graph of a TensorFlow 1 session."""
     return function == SESSION or function.startswith(f"{SESSION}#")
 
 
@@ -313,7 +313,7 @@ _NAMES: Final = {"keras": "Keras", "tensorflow": "TensorFlow", "tf_keras": "Kera
 
 
 def shown_path(frame: Frame) -> str:
-    """Return a file's path; for a library, it begins at the package."""
+    """Return the path of a frame's file. Paths of library files begin at the package."""
     path = frame.file.replace("\\", "/")
     for folder in _PACKAGES:
         if not frame.is_user and folder in path:

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from traceanalyzer.capture_file.document import Note, is_session
+from traceanalyzer.capture_file.document import CaptureNote, is_session
 from traceanalyzer.capture_file.function_records import (
     Function,
     Graph,
@@ -61,11 +61,11 @@ _Dumps: TypeAlias = dict[tuple[str, str], list[_Dump]]
 
 def read_dumps(
     folder: Path, attributes: AttributePool, definitions: Iterable[str]
-) -> tuple[list[Function], list[Note]]:
+) -> tuple[list[Function], list[CaptureNote]]:
     """Return the functions of a folder of dumps, and notes about dumps that cannot be read.
 
     Args:
-        definitions: Names of the functions; file names contain no special characters.
+        definitions: The functions' names; in file names, special characters are replaced by `_`.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -76,8 +76,8 @@ def read_dumps(
     notes = []
     if bad := reader.unreadable:
         which = f"{counted(len(bad), 'dumped graph')} {'is' if len(bad) == 1 else 'are'}"
-        message = f"{which} cut short or damaged, the first of them {printable(bad[0])}"
-        notes.append(Note(id="graphs_damaged", severity="warning", message=message))
+        message = f"{which} cut short or damaged, such as {printable(bad[0])}"
+        notes.append(CaptureNote(id="graphs_damaged", severity="warning", message=message))
     return functions, notes
 
 
@@ -158,8 +158,8 @@ class _Reader:
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:
     """Return the partitions of each instance, with their devices.
 
-    If a device has one partition per instance, they are paired in order; otherwise by time, because
-    an instance may have no op on a device.
+    If a device has as many partitions as there are instances, they are paired in order. Otherwise
+    they are paired by time: an instance may have no ops on the device.
     """
     found: list[list[tuple[str, _Dump]]] = [[] for _ in inputs]
     times = [dump.time_ns for dump in inputs]

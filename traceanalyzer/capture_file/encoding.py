@@ -1,16 +1,16 @@
-"""The JSON of a capture file, and its records.
+"""Converts a capture file's records to JSON and back.
 
 `HOST.placement.json.gz`, beside `HOST.xplane.pb`, is one gzipped JSON object with `format`,
 `version` and the fields of `CaptureFile`. A reader refuses another format or version, and ignores
-unknown keys; fields without a key have their defaults. Records are objects with the names of their
-fields, except for:
+unknown keys; missing keys mean the default. Records are objects whose keys are the field names,
+except for:
 
 - `strings`: all texts; columns of nodes and tensors contain indices into it.
 - `frames`: [file, line, code name, 1 for the user's own or 0]; their text is in `frame_texts`.
 - `scopes`: [requested device, index of a frame]; the devices' origins are in `scope_origins`.
 - tensors: [dtype, device, backing device, index of the resource or null, shape].
 - graphs: `inputs` of all nodes, one after another, and `arity`, their number for each node;
-  `attributes` is null if those of all nodes were left out.
+  `attributes` is null if they were left out for all nodes.
 - arrays of numbers: base64 of uint32 (little-endian).
 """
 
@@ -47,7 +47,7 @@ class DamagedDocumentError(Exception):
 
 
 def document_of(capture_file: CaptureFile) -> dict[str, Json]:
-    """Return the JSON of a capture file."""
+    """Convert a capture file's records to JSON."""
     whole = msgspec.to_builtins(capture_file, enc_hook=_packed, order="deterministic")
     strings: dict[str, int] = {}
     for signature, side in _sides(whole):
@@ -75,12 +75,11 @@ def _instances(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the signatures with the keys of their tensors."""
     return product(document["signatures"], ("inputs", "outputs"))
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the container and the key of each column whose texts are in `strings`."""
+    """Yield the container and the key of each column that keeps its texts in `strings`."""
     for definition in document["definitions"]:
         yield definition, "nodes"
     for instance in _instances(document):
@@ -96,7 +95,7 @@ def _packed(numbers: NDArray[np.uint32]) -> str:
 
 
 def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
-    """Return the records of a capture file's JSON, which is modified in place.
+    """Convert a capture file's JSON to records. This modifies the JSON.
 
     Raises:
         DamagedDocumentError: A key is missing or has a wrong type, or an index is out of range.
@@ -160,7 +159,7 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def known_origin(origin: int | None, signatures: int, resources: int) -> int | None:
-    """Return the origin of a scope's device; `OF_ANOTHER` if it was not recorded."""
+    """Return an origin, or `OF_ANOTHER` if it refers to a missing signature or resource."""
     is_known = origin is None or OF_OP - signatures < origin < resources
     return origin if is_known else OF_ANOTHER
 

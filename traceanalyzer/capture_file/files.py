@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from traceanalyzer.capture_file.document import CaptureFile, Json, Note
+from traceanalyzer.capture_file.document import CaptureFile, CaptureNote, Json
 from traceanalyzer.capture_file.encoding import (
     FORMAT,
     VERSION,
@@ -37,7 +37,7 @@ def path_beside(trace: Path) -> Path:
 
 
 def serialised(capture_file: CaptureFile) -> bytes:
-    """Return a capture file's JSON."""
+    """Return a capture file as JSON."""
     document = document_of(capture_file)
     return json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
 
@@ -99,13 +99,13 @@ def _read(path: Path) -> CaptureFile:
         msg = f"not JSON; {_AGAIN}"
         raise CaptureFileError(msg) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        msg = f"not a capture file of traceanalyzer; {_AGAIN}"
+        msg = f"not a traceanalyzer capture file; {_AGAIN}"
         raise CaptureFileError(msg)
     version: Json = document.get("version")
     if type(version) is not int or version != VERSION:
         stated = printable(json.dumps(version)[:20])
         msg = (
-            f"format version {stated} is not supported, only {VERSION}; use the version of "
+            f"format version {stated} is not supported (expected {VERSION}); use the version of "
             "traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)
@@ -128,7 +128,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
         return whole
     of = counted(left_out, "function")
     message = f"the capture file is too large, so it does not contain the graphs of {of}"
-    note = Note(id="evidence_left_out", severity="warning", message=message)
+    note = CaptureNote(id="evidence_left_out", severity="warning", message=message)
     return replace(kept, notes=(*kept.notes, note), omitted={"functions": left_out})
 
 

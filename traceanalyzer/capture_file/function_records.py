@@ -75,7 +75,7 @@ class Graph(Columns):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionBody:
-    """A function as a graph's library defines it: the functions that it calls are not inlined."""
+    """A function from a graph's library, before the functions that it calls are inlined."""
 
     graph: Graph  #: its arguments (`_Arg`) come first
     results: tuple[str, ...] = ()  #: the outputs that it returns, as inputs of a node
@@ -91,7 +91,7 @@ class Partition(Columns):
 
 
 def partition_of(graph: Graph, device: str = "") -> Partition:
-    """Return the graph of one device as a partition; `device` applies if its nodes name none."""
+    """Return a graph as a partition, on the first device that a node names, or else on `device`."""
     columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
     return Partition(device=next(filter(None, graph.devices), device), **columns)
 
@@ -115,7 +115,7 @@ class Function:
 
 
 def split_input(text: str) -> tuple[str, int]:
-    """Split an input of a NodeDef into the node's name (with ^ for a control edge) and output."""
+    """Split a NodeDef's input into the node's name (^name for a control edge) and output number."""
     name, _, output = text.partition(":")
     return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 

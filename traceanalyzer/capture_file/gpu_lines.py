@@ -1,7 +1,7 @@
-"""Determines from a program's source whether a line does the same on every machine.
+"""Finds lines that hide GPUs or request the CPU on every machine, from a program's source.
 
-The recorder knows what a line did on this machine. If its values are constants and it is not inside
-a condition, it does the same on other machines. Nothing is certain about other lines.
+The recorder knows the effect of a line on this machine. The effect is the same on every machine if
+the line uses only constants and is not inside a condition. Nothing is certain about other lines.
 """
 
 import ast
@@ -73,7 +73,6 @@ def always_hides_gpus(frames: Sequence[Frame]) -> bool:
 
 
 def _statement_at_top(tree: ast.Module | None, line: int) -> str:
-    """Return the text of the top-level statement at a line, or ""."""
     body = [] if tree is None else tree.body
     return next((ast.unparse(each) for each in body if _is_at(each, line)), "")
 
@@ -97,7 +96,7 @@ def gpu_queries(file: str) -> Iterator[int]:
 
 
 def only_prints(file: str, line: int) -> bool:
-    """Return whether the statement at a line only prints which GPUs there are."""
+    """Return whether the statement at a line only prints the available GPUs."""
     tree = syntax_of(file)
     around = [] if tree is None else [*statements(tree, line)]
     nodes = [*ast.walk(around[-1])] if around and isinstance(around[-1], ast.Expr) else []
@@ -112,7 +111,6 @@ def _is_at(node: ast.AST, line: int) -> bool:
 
 
 def _called(call: ast.Call) -> str:
-    """Return the last part of the called function's name, or ""."""
     match call.func:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name
@@ -124,7 +122,6 @@ def _is_main(node: ast.AST) -> bool:
 
 
 def _names_cpu(node: ast.expr, tree: ast.Module) -> bool:
-    """Return whether an expression, or the constant it refers to, is the name of a CPU."""
     if isinstance(node, ast.Name) and node.id in constants(tree):
         if any(isinstance(each, ast.alias) and each.name == "*" for each in ast.walk(tree)):
             return False  # it may bind the name again

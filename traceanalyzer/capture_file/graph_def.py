@@ -1,6 +1,6 @@
 """Reads serialized GraphDefs without TensorFlow or protobuf.
 
-Field and type numbers are those of graph.proto, node_def.proto, versions.proto, attr_value.proto,
+Field and type numbers are from graph.proto, node_def.proto, versions.proto, attr_value.proto,
 tensor.proto, tensor_shape.proto and types.proto in TensorFlow's `core/framework`.
 
 Values of attributes become JSON. A type is TensorFlow's DataType in lower case without `DT_`
@@ -55,7 +55,7 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
 
 
 def graph_of(rows: Sequence[tuple[Any, ...]], producer: int = 0) -> Graph:
-    """Return the graph of nodes: name, type, inputs, device, attribute set, and origin of each."""
+    """Build a graph from one row per node, with values in the order of `_COLUMNS`."""
     columns = list(zip(*rows, strict=True)) or [()] * len(_COLUMNS)
     return Graph(**dict(zip(_COLUMNS, columns, strict=True)), producer=producer)
 
@@ -159,7 +159,7 @@ def _list(field: int | memoryview) -> Json:
 
 
 def _one(number: int, field: int | memoryview) -> Iterator[Json]:
-    """Yield the values of a list's field, which contains several if they are packed."""
+    """Yield the values in one field of a list; a packed field has several."""
     if number == _FLOAT:
         packed = as_bytes(field)
         yield from (

@@ -1,8 +1,8 @@
-"""Graphs of the program in files other than a capture file.
+"""Reads graphs of the program from files other than a capture file.
 
-Keras' TensorBoard callback and `tf.summary` write two kinds into events files. A GraphDef has the
-nodes of a function as Python traced them, and the functions that it calls. A RunMetadata also has,
-for each function that ran, the partitions in which TensorFlow ran it (`FunctionGraphs`,
+Keras' TensorBoard callback and `tf.summary` write two kinds of graphs into events files. A GraphDef
+has the nodes of a function as Python traced them, and the functions that it calls. A RunMetadata
+also has, for each function that ran, the partitions in which TensorFlow ran it (`FunctionGraphs`,
 core/protobuf/config.proto). It does not name the functions.
 """
 
@@ -21,7 +21,7 @@ from traceanalyzer.format import printable, size_text
 from traceanalyzer.trace.discovery import RunFiles
 from traceanalyzer.trace.limits import inflate
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
-from traceanalyzer.trace.tfevents import TfVersion, recorded_graphs, version_of_producer
+from traceanalyzer.trace.tfevents import VersionSighting, recorded_graphs, version_of_producer
 
 # Fields of RunMetadata and FunctionGraphs (config.proto).
 _FUNCTION_GRAPHS: Final = 4
@@ -48,14 +48,14 @@ class ProgramGraph:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramGraphs:
-    """The graphs found for a run; those from the files nearest in time come first."""
+    """The graphs found for a run. Graphs from the files nearest in time come first."""
 
     graphs: tuple[ProgramGraph, ...]
     pool: AttributePool
-    version: TfVersion | None  #: of the program's TensorFlow
+    version: VersionSighting | None  #: of the program's TensorFlow
 
 
-def event_graphs(run: RunFiles, version: TfVersion | None) -> ProgramGraphs | None:
+def event_graphs(run: RunFiles, version: VersionSighting | None) -> ProgramGraphs | None:
     """Read the graphs in the events files beside a run; None if there are none."""
     pool = AttributePool()
     graphs: list[ProgramGraph] = []
@@ -90,12 +90,12 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
             msg = f"{name}: {why.lower()}; {_EXPECTED}"
             raise GraphFileError(msg) from error
         if not any(len(graph.graph) for graph in graphs if graph.file == name):
-            msg = f"{name}: contains no graph of a function; {_EXPECTED}"
+            msg = f"{name}: contains no graph; {_EXPECTED}"
             raise GraphFileError(msg)
     version = None
     if producer := next((p for graph in graphs if (p := graph.graph.producer)), 0):
         source = f"GraphDef producer {producer} in {graphs[0].file}"
-        version = TfVersion(value=version_of_producer(producer), source=source)
+        version = VersionSighting(value=version_of_producer(producer), source=source)
     return ProgramGraphs(graphs=tuple(graphs), pool=pool, version=version)
 
 
@@ -119,7 +119,7 @@ def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
     root = root_of(bytes(data[:_HEAD]))
     if root:
         if len(data) > _MOST_TEXT:
-            msg = f"the text is too large ({size_text(len(data))}); write the graph as binary"
+            msg = f"the text is too large ({size_text(len(data))}); write the graph in binary form"
             raise TraceFormatError(msg)
         data = memoryview(binary(str(data, "utf-8", "replace"), root))
     else:
@@ -160,7 +160,7 @@ def _of_graph(file: str, data: memoryview, pool: AttributePool) -> Iterator[Prog
 
 
 def _with_arguments(graph: Graph, pool: AttributePool) -> Graph:
-    """Return the graph of a function with arguments in place of its placeholders."""
+    """Return a graph whose placeholders are replaced by function arguments (`_Arg`)."""
     ops, attributes = list(graph.ops), list(graph.attributes)
     places = (at for at, op in enumerate(graph.ops) if op == "Placeholder")
     for index, at in enumerate(places):
@@ -170,7 +170,6 @@ def _with_arguments(graph: Graph, pool: AttributePool) -> Graph:
 
 
 def _of_metadata(file: str, data: memoryview, pool: AttributePool) -> Iterator[ProgramGraph]:
-    """Yield the graphs of a RunMetadata."""
     for function in map(Message, Message(data).every(_FUNCTION_GRAPHS)):
         before = [as_bytes(graph) for graph in function.every(_BEFORE)]
         partitions = tuple(

@@ -1,6 +1,6 @@
 """Translates graphs in protobuf's text format (`.pbtxt`) into its binary format.
 
-Only the fields that the readers of binary graphs use are translated. Numbers of fields are those of
+Only the fields that the readers of binary graphs use are translated. Field numbers are from
 TensorFlow's `core/framework` and `core/protobuf`.
 """
 
@@ -89,7 +89,7 @@ class _Parser:
         self._advance()
 
     def _advance(self) -> str:
-        """Return the next token, "" at the end, and move to the one after it."""
+        """Consume and return the next token; "" at the end."""
         token, found = self._next, _TOKEN.match(self._text, self._at)
         if found is None:
             raise BrokenMessageError
@@ -100,7 +100,6 @@ class _Parser:
         return self._advance() if self._next in tokens else ""
 
     def message(self, fields: Mapping[str, tuple[int, str]], closing: str, depth: int) -> bytes:
-        """Read the fields of a message up to its end."""
         if depth > _DEEPEST:
             raise BrokenMessageError
         parts: list[bytes] = []

@@ -29,7 +29,7 @@ class RecordedPart:
 
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:
-    """Return the part that a session recorded; None if its end is unknown."""
+    """Return the part of the program's run that a session recorded; None if its end is unknown."""
     found = None if session is None else capture_file.sessions[session]
     if found is None or found.stop_ns is None:
         return None
@@ -105,7 +105,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word with shell quotes if it needs them. The mask does not: a reader replaces it."""
+    """Quote a word for the shell if needed. A mask needs no quotes: readers replace it."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

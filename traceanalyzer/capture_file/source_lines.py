@@ -18,7 +18,7 @@ from importlib.util import decode_source
 from pathlib import Path
 from typing import Final
 
-from traceanalyzer.capture_file.document import Frame, Note, Statement
+from traceanalyzer.capture_file.document import CaptureNote, Frame, Statement
 from traceanalyzer.format import counted, listed, printable
 
 _MOST_CHARACTERS: Final = 200  # of a line
@@ -40,8 +40,8 @@ class SourceLines:
 
     def add(
         self, frames: Sequence[Frame]
-    ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[Note, ...]]:
-        """Return the frames with the text of the user's lines, statements, and notes."""
+    ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[CaptureNote, ...]]:
+        """Add the text of the user's lines to the frames; also return statements and notes."""
         reading = _Reading(self)
         places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
         texts = {place: reading.text(*place) for place in places}
@@ -51,7 +51,7 @@ class SourceLines:
 
 @dataclass
 class _Reading:
-    """One pass over the lines, within its limits."""
+    """One pass over the source lines, with limits on the bytes read and the text kept."""
 
     of: SourceLines
     files: dict[str, FileStatements | None] = field(default_factory=dict)
@@ -86,16 +86,16 @@ class _Reading:
                 self.text_left -= size
                 self.statements[place] = statement
 
-    def notes(self) -> Iterator[Note]:
+    def notes(self) -> Iterator[CaptureNote]:
         if self.changed:
             names = [printable(name) for name in self.changed]
             more = len(names) - _NAMED
             shown = [*names[:_NAMED], *([counted(more, "more file")] if more > 0 else [])]
             message = (
-                f"the text of lines in {listed(shown)} is not shown, because the files changed "
+                f"source lines of {listed(shown)} are not shown, because the files changed "
                 "after the program started"
             )
-            yield Note(id="source_changed", severity="info", message=message)
+            yield CaptureNote(id="source_changed", severity="info", message=message)
 
     def _lines_of(self, file: str) -> list[str] | None:
         """Return the lines of a file; None if it cannot be read, or may have changed."""
@@ -119,7 +119,6 @@ class _Reading:
             return None
 
     def _cell(self, file: str) -> list[str] | None:
-        """Return the lines of a notebook's cell, which are in `linecache`."""
         entry = linecache.cache.get(file) if self.of.of_this_process else None
         # Only an entry without a time was not read from a file.
         if entry is None or len(entry) == 1 or entry[1] is not None:
@@ -176,7 +175,7 @@ _BOUND: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def syntax_of(file: str) -> ast.Module | None:
-    """Return the syntax of a file or a notebook's cell; None if it cannot be read."""
+    """Return the syntax tree of a file or notebook cell; None if it cannot be read."""
     try:
         if file.startswith("<"):
             source = "".join(linecache.getlines(file))
@@ -244,7 +243,7 @@ def _names_one(
 
 
 def own(statement: ast.AST) -> Iterator[ast.AST]:
-    """Yield a statement's nodes except nested statements: for a `with`, its context managers."""
+    """Yield a statement's nodes, without nested statements (for a `with`, its context managers)."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):

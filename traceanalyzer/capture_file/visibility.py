@@ -1,6 +1,6 @@
 """Finds out from a capture why TensorFlow saw no GPU.
 
-Obstacles on the machine itself were found by the doctor during the capture.
+During the capture, the doctor found the obstacles on the machine itself.
 """
 
 import re
@@ -55,15 +55,14 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
     """Return whether the capture shows that a program ran ops only in sessions.
 
-    TensorFlow creates its eager context when a program first does something outside a session, or
-    lists devices; a session with a configuration needs none.
+    TensorFlow creates its eager context when a program first lists devices or does something
+    outside a session. A session that has a configuration does not need the context.
     """
     made = (capture_file.devices or {}).get("context_made")
     return made is False and bool(capture_file.session_configs)
 
 
 def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
-    """Return whether no recorded session had or used a GPU."""
     had_none = all(
         _excludes_gpus(config) or (config.device_types and "GPU" not in config.device_types)
         for config in capture_file.session_configs
@@ -140,8 +139,8 @@ def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> 
     has_hidden_one = "GPU" in _types(devices.get("physical")) - _types(devices.get("visible"))
     if choice is None and has_hidden_one:
         text = (
-            "tf.config.list_physical_devices() has a GPU, but tf.config.get_visible_devices() does "
-            "not: the program hid it"
+            "tf.config.list_physical_devices() lists a GPU, but tf.config.get_visible_devices() "
+            "does not: the program hid it"
         )
         yield Obstacle(reason="hidden_by_config", text=text, hides_all=True, certainty="certain")
     if choice is None:
@@ -176,7 +175,6 @@ def _by_line(
     *,
     is_certain: bool = False,
 ) -> Obstacle:
-    """Return the obstacle for a line of the program."""
     certainty: Certainty = "possible"
     proviso = _MAY_DIFFER
     if is_certain or choice.is_constant:

@@ -1,1 +1,1 @@
-"""The parent side of `traceanalyzer capture`: runs the user's script and collects its records."""
+"""Captures programs: runs a script or records a block of code; `recorder` is inside the program."""

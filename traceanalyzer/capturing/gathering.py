@@ -1,4 +1,4 @@
-"""The files of a capture: its folders, its traces, a capture file beside each, and the page."""
+"""The files of a capture: its folders, traces, a capture file beside each trace, and the page."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
 
 
 def _made_run(runs: Path, name: str | None) -> Path:
-    """Create the folder of a run, which no other capture can create at the same time."""
+    """Create a run's folder; only one capture can create the same folder."""
     stamp = time.strftime(_STAMP)
     names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
     for each in names if name is None else (name,):
@@ -98,7 +98,7 @@ def work_folder() -> Iterator[Path]:
         (folder / "graphs").mkdir()
     except OSError as error:
         where = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a word in a message
-        why = f"no temporary folder can be created in {where} ({reason_of(error)})"
+        why = f"cannot create a temporary folder in {where} ({reason_of(error)})"
         msg = f"{why}; set TMPDIR to another folder"
         raise TraceAnalyzerError(msg) from None
     try:
@@ -138,7 +138,7 @@ class Recorded:
 
 
 def recorded_sessions(journal: Journal) -> list[Recorded]:
-    """Return the sessions of a journal that left a trace, in their order."""
+    """Return a journal's sessions that left a trace, in order."""
     return [
         Recorded(
             trace=trace,
@@ -152,7 +152,7 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
-    """Return the newest session with ops, preferably ours; the newest one if none has ops."""
+    """Return the newest session, preferring sessions with ops, then ours over the script's own."""
     newest_first = [*reversed(sessions)]
     newest_first.sort(key=lambda session: session.is_the_scripts)
     with_ops = (session for session in newest_first if session.contains_ops)
@@ -213,7 +213,7 @@ def _list(value: Json) -> list[Json]:
 def why_no_gpu(
     journal: Journal, interpreter: Sequence[str] = (sys.executable,), *, ask_tensorflow: bool = True
 ) -> dict[str, Any]:
-    """Return why TensorFlow saw no GPU, if it saw none, as arguments of `build`.
+    """Return the reasons why TensorFlow saw no GPU, as arguments of `build`; {} if it saw one.
 
     The script's interpreter is examined in the script's environment. TensorFlow is started again
     only if no other obstacle was found.
@@ -221,13 +221,13 @@ def why_no_gpu(
     if not saw_no_gpu(journal):
         return {}
     from traceanalyzer.capture_file.document import MachineObstacle  # noqa: PLC0415
-    from traceanalyzer.doctor.examine import Request, examine  # noqa: PLC0415 - rarely needed
+    from traceanalyzer.doctor.examine import Examination, examine  # noqa: PLC0415 - rarely needed
 
     recorded = journal.last.get("environment", {}).get("variables")
     of_script = recorded.items() if isinstance(recorded, dict) else ()
     try:
         diagnosis = examine(
-            Request(
+            Examination(
                 interpreter=interpreter,
                 variables={**os.environ, **{name: str(value) for name, value in of_script}},
                 tensorflow_s=_TIME_LIMIT_S if ask_tensorflow else 0.0,

@@ -23,14 +23,14 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Start polling. Processes other than the script and its descendants count as others."""
+        """Start polling. `script` is the process id of the script; its descendants belong to it."""
         self._script = script
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
         """Stop, and return a record for each GPU, as JSON, with null for unknown values.
 
-        The link is the fastest one seen: an idle GPU slows it down.
+        The link speed is the highest one seen, because an idle GPU lowers it.
         """
         if self._thread.ident is None:
             return []
@@ -94,7 +94,7 @@ class _Gpu:
         }
 
     def _ask(self, question: str, *arguments: int) -> Any:  # noqa: ANN401 - no types
-        """Return the driver's answer about this GPU or about the arguments, or None."""
+        """Call an NVML function, by default with this GPU's handle; return None if it fails."""
         try:
             answer = getattr(self._nvml, question)(*arguments or (self._handle,))
         except Exception:  # noqa: BLE001 - each question has its own errors
@@ -107,7 +107,7 @@ def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
     """Return whether a process on the GPU does not belong to the script.
 
     In a container, the driver may report process ids of the host machine. Such a process counts as
-    another one if it used the GPU before the script could.
+    another program's if it used the GPU before the script could.
     """
     while pid > 1:
         if pid == script:

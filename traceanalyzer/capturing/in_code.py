@@ -26,18 +26,18 @@ _log = logging.getLogger(__name__)
 
 
 class Capture:
-    """Record a `with` block: TensorFlow's trace, and what decides the placement of ops.
+    """Record a `with` block: TensorFlow's trace, and the facts that decide the placement of ops.
 
     with traceanalyzer.capture("logs/") as captured:
         train_a_few_steps()
     captured.report("report.html")
 
-    Not recorded are the lines that created variables before the block and, if an op ran before it,
-    the graphs of functions. The command `traceanalyzer capture` records both.
+    The lines that created variables before the block are not recorded, nor are the graphs of
+    functions if an op ran before it. The command `traceanalyzer capture` records both.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
-        run: Name of the run; by default the time.
+        run: Name of the run; defaults to the time.
         host_tracer_level: How much to record of the host, 1 to 3. Level 3 adds shapes, cheap ops,
             and ops on GPUs, and slows down a training loop by up to a fifth. Dtypes are recorded at
             every level.
@@ -94,7 +94,7 @@ class Capture:
             TraceAnalyzerError: There is no readable trace.
         """
         if self.trace is None:
-            msg = "; ".join(self.notes) or "the block has not ended"
+            msg = "; ".join(self.notes) or "the captured block has not ended yet"
             raise TraceAnalyzerError(msg)
         gathering.write_page(self.trace, Path(path))
         return Path(path)
@@ -106,12 +106,12 @@ class Capture:
         recorder = importlib.import_module(_RECORDER)
         given = gathering.recorder_settings(self._work, self.run_path, **self._settings)
         settings = recorder.Settings(**given)
-        journal = recorder.Journal(settings.journal)
+        journal = recorder.JournalWriter(settings.journal)
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code, so lines that created variables before the block, and graphs of "
-            "functions if an op ran before it, are missing; `traceanalyzer capture` records them",
+            "captured in code: lines that created variables before the block are missing, and so "
+            "are graphs of functions if an op ran before it; `traceanalyzer capture` records both",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()
@@ -176,7 +176,7 @@ def capture_callback(
 
     model.fit(..., callbacks=[traceanalyzer.capture_callback("logs/", steps=(10, 20))])
 
-    Its attribute `captured` is the `Capture`.
+    The callback's attribute `captured` is the `Capture`.
 
     Args:
         logdir: Log directory.
@@ -188,7 +188,7 @@ def capture_callback(
     """
     first, last = steps
     if not 1 <= first <= last:
-        msg = f"steps={steps!r}: give the first and the last, counted from 1"
+        msg = f"steps={steps!r}: not a range; give (first, last) with 1 <= first <= last"
         raise TraceAnalyzerError(msg)
     callback = _tensorflow().keras.callbacks.Callback
     made = type("CaptureCallback", (_StepsCapture, callback), {})

@@ -1,4 +1,4 @@
-"""Captures a script: prepares, runs it, writes the files, and reports."""
+"""Captures a script: prepares the capture, runs the script, and writes the files and the report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The user's request."""
+    """The program to capture, and the options of the capture."""
 
     program: Program
     logdir: Path
@@ -62,7 +62,7 @@ def record(request: Request, say: Callable[[str], None]) -> int:
     After the script, `say` is called with each line for the user.
 
     Raises:
-        TraceAnalyzerError: It was not started.
+        TraceAnalyzerError: The script was not started.
     """
     request.program.check()
     with (
@@ -104,7 +104,7 @@ class _Capture:
         try:
             status = run(words, variables, self.mask, started)
         except OSError as error:
-            msg = f"{words[0]}: this cannot be started ({reason_of(error)})"
+            msg = f"{words[0]}: cannot be started ({reason_of(error)})"
             raise TraceAnalyzerError(msg) from None
         self.gpus = watch.finish()
         self.journal = read_journal(self.work / "journal.jsonl")
@@ -122,7 +122,7 @@ class _Capture:
             file.write_text(json.dumps(settings), encoding="utf-8", errors="surrogateescape")
         except OSError as error:
             msg = (
-                f"{file}: cannot be written ({reason_of(error)}); set TMPDIR to a folder with room"
+                f"{file}: cannot be written ({reason_of(error)}); set TMPDIR to a folder with space"
             )
             raise TraceAnalyzerError(msg) from None
         return file
@@ -142,7 +142,7 @@ class _Capture:
         yield from self._write_capture_files(sessions, status)
         if not sessions and not any("trace" in warning for warning in warnings):
             killed = status < 0 and "finished" not in self.journal.last
-            why = ": the script was killed before it could be written" if killed else ""
+            why = ": the script was killed before one could be written" if killed else ""
             yield f"no trace was recorded{why}"
         chosen, page = gathering.session_to_report(sessions), self.request.report
         # Without a trace, the report has causes, but no times.
@@ -205,7 +205,6 @@ def _line_about(session: Recorded) -> str:
 
 
 def _near(path: Path) -> str:
-    """Return a path, relative to the working directory if it is inside it."""
     try:
         return printable(path.relative_to(Path.cwd()))
     except (ValueError, OSError):

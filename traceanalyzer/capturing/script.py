@@ -49,7 +49,7 @@ _libc: Final = ctypes.CDLL(None)
 
 
 def reason_of(error: OSError) -> str:
-    """Return the reason of a failure, for use within a sentence."""
+    """Return the reason for a failure, for use within a sentence."""
     return (error.strerror or str(error)).lower()
 
 
@@ -64,13 +64,13 @@ class Program:
 
     @property
     def words_of_script(self) -> list[str]:
-        """The words after the interpreter and its options."""
+        """The command line after the interpreter and its options."""
         target = ["-m", self.target] if self.is_module else [self.target]
         return [*target, *self.arguments]
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """Files that may contain its code; for a module, only those below the working directory."""
+        """Files that may contain the program; for a module, only below the working directory."""
         if self.is_module:
             path = self.target.replace(".", "/")
             return Path(f"{path}.py"), Path(path, "__main__.py")
@@ -97,7 +97,7 @@ class Program:
 
 
 def interpreter(command: str | None) -> tuple[str, ...]:
-    """Return the words that start the interpreter; by default this one."""
+    """Return the interpreter's command line; defaults to this interpreter."""
     if command is None:
         return (sys.executable,)
     try:
@@ -127,9 +127,9 @@ def environment(settings: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def holding_signals() -> Iterator[set[signal.Signals]]:
-    """Block signals, except while `run` waits for them, so that they do not interrupt writing.
+    """Block signals so that they do not interrupt the writing of files; `run` waits for them.
 
-    Yields the signals that were blocked before, for new processes.
+    Yields the signals that were already blocked: the signal mask for new processes.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     of_children = signal.getsignal(signal.SIGCHLD)
@@ -195,7 +195,7 @@ def run_aside(
 
 
 def _prepared(mask: Collection[int]) -> Callable[[], None]:
-    """Return a function that a new process runs before it becomes another program."""
+    """Return the function that a new process runs before its program starts (`preexec_fn`)."""
     parent = os.getpid()
 
     def prepare() -> None:

@@ -1,4 +1,4 @@
-"""The causes, one per file. Each module here that defines `CAUSE` is one; no list names it."""
+"""The causes, one per module. Public modules here define `CAUSE` and are found automatically."""
 
 from functools import cache
 from importlib import import_module

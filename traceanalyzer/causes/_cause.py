@@ -47,7 +47,7 @@ __all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText
 
 @dataclass(frozen=True)
 class BlockedOps:
-    """Ops that share a finding, each with the blocker that the cause matched; at least one."""
+    """One or more ops that share a finding, each with the blocker that the cause matched."""
 
     members: tuple[tuple[CpuOp, Blocker], ...]
 
@@ -63,12 +63,12 @@ class BlockedOps:
 
     @property
     def blocker(self) -> Blocker:
-        """The blocker of the first op; those of the others have the same scope."""
+        """The first op's blocker. The other ops' blockers have the same scope."""
         return self.members[0][1]
 
     @property
     def library(self) -> Frame | None:
-        """The library line that creates the first op, if libraries create all of them."""
+        """The library line that creates the first op, if libraries create all the ops."""
         lines = [op.explanation.library for op in self.ops]
         return None if None in lines else lines[0]
 
@@ -128,7 +128,7 @@ class BlockedOps:
 
 @dataclass(frozen=True, kw_only=True)
 class CauseMatch:
-    """How a blocker belongs to a cause."""
+    """The match of an op's blocker with a cause."""
 
     #: Ops with equal scopes share a finding. It must be the same when the program is recorded
     #: again, so it contains no line numbers and no counters.
@@ -219,7 +219,7 @@ class Cause:
         if needs_gpu and not run.gpu_used:
             return "TensorFlow used no GPU; see the prediction for a machine with one"
         if self.needs == "capture" and not run.captured:
-            return "it needs records that only a capture contains"
+            return "it needs data that only a capture records"
         return self.not_applicable(run)
 
     def finding(
@@ -229,7 +229,7 @@ class Cause:
         values: Mapping[str, str] | None = None,
         **fields: Any,  # noqa: ANN401 - the other fields of the finding
     ) -> Finding:
-        """Return a finding with the text of a case of this cause, and its fixes by default."""
+        """Return a finding with the text of a case, and its fixes unless others are given."""
         text = _text_of(f"{self.id}/{case}" if case else self.id, fixes, values or {})
         return Finding(cause=self.id, **vars(text), **fields)
 

@@ -9,7 +9,7 @@ from traceanalyzer.placement.devices import device_text
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if _is_copied(blocker):
         device = device_text(blocker.requested_device)
-        text = f"it is colocated with {blocker.copied_from} and gets its requested device, {device}"
+        text = f"it is colocated with {blocker.copied_from} and shares its request for {device}"
         return CauseMatch(
             scope=f"{cpu_op.function} {cpu_op.explanation.type} has the request for {device}",
             evidence=(observed("colocation", text, f"node {blocker.name or cpu_op.name}"),),
@@ -27,9 +27,9 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(ops: BlockedOps) -> FindingText:
     blocker = ops.blocker
     if _is_copied(blocker):
-        so = f"so they get its requested device, {device_text(blocker.requested_device)}"
+        so = f"so they share its request for {device_text(blocker.requested_device)}"
         return ops.described("colocation_group", other=blocker.copied_from, so=so)
-    so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
+    so = f"and {blocker_text(blocker)}, so no op of the group can run on a GPU"
     return ops.described("colocation_group", other=blocker.type, so=so)
 
 

@@ -45,9 +45,9 @@ def check(run: Run) -> Iterator[Finding]:
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
-    text = f"the library has registered no GPU kernel of {blocker.type}"
+    text = f"the library registered no GPU kernel for {blocker.type}"
     if blocker.attributes:
-        text += f" for this {listed(sorted(blocker.attributes))}"
+        text += f" with this {listed(sorted(blocker.attributes))}"
     registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
     evidence = (_unknown(blocker.type), registered, *made_at(cpu_op))
     return CauseMatch(scope=blocker.type, evidence=evidence)

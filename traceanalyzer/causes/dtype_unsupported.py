@@ -40,7 +40,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.HOST_LIST:
-        text = f"{blocker.type} uses a list of strings or other data that is always in host memory"
+        text = f"{blocker.type} uses a list whose elements, e.g. strings, are always in host memory"
         replay = observed("placer_replay", text, node_where(blocker))
         return CauseMatch(
             scope=f"{blocker.type}\0list",
@@ -88,7 +88,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
-    """Yield the fixes; none for handles."""
+    """Yield the fixes; there are none for resources and variants."""
     op_type = ops.blocker.type
     if ops.library is not None:
         yield around(op_type, ops.library)
@@ -104,9 +104,9 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
-    """Return the casts with which every op computes on a GPU; only the first if it loses nothing.
+    """Return the best casts with which a GPU computes every op: one if it is lossless, or else two.
 
-    The op's other dtypes count: a kernel may accept a dtype only beside certain others.
+    A kernel may accept a dtype only in combination with certain dtypes of other attributes.
     """
     op_type = ops.blocker.type
     ((name, value), *more) = ops.blocker.attributes.items()
@@ -125,7 +125,7 @@ def _casts(ops: BlockedOps) -> list[Fix]:
 
 
 def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fix | None:
-    """Return how to use a dtype that has a kernel; None if a GPU cannot cast to it."""
+    """Return the fix that uses a supported dtype; None if a GPU cannot cast to it."""
     op, inputs = ops.blocker.type, inputs_of(ops.blocker.type, attribute)
     new, old, loss = python_name(target.dtype), python_name(dtype), target.in_brackets
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):

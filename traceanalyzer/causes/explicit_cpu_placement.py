@@ -59,7 +59,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _is_computed(blocker: Blocker) -> bool:
-    """Return whether the line that opens the scope computes the device."""
+    """Return whether the line that opens the scope computes the name of the device."""
     text = None if blocker.scope_frame is None else blocker.scope_frame.text
     return text is not None and "cpu" not in text.lower() and text.rstrip().endswith(":")
 

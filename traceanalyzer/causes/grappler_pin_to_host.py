@@ -102,7 +102,7 @@ def _is_moved(graphs: CaptureFile, name: str, node: str) -> bool:
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Evidence]]:
-    """Yield the CPU rows of ops placed on other devices, with evidence of who set the option."""
+    """Yield each op that moved to the CPU: its row, who set the option, and the evidence."""
     ops, joined = host.tables.ops, host.tables.joined
     records = () if joined is None else joined.records
     is_on_cpu = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
@@ -119,7 +119,6 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Ev
 
 
 def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
-    """Return the devices that the placer chose for a node, in all instances of its function."""
     function = capture_file.function(name)
     instances = () if function is None else function.instances
     places = [(each.assigned, each.input.index(node)) for each in instances]

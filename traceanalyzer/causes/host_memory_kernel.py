@@ -32,7 +32,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
         types = sorted(set(rows["type"].astype(str)))
-        placement = f"assigned to a GPU, with values in host memory: {listed(types)}"
+        placement = f"placed on a GPU, with values in host memory: {listed(types)}"
         yield CAUSE.finding(
             str(scope),
             **_text(types, len(rows)),
@@ -65,12 +65,11 @@ def _makes_handles(op_type: str) -> bool:
 
 
 def _scope(op: str) -> str:
-    """Return the scope and case of the finding: "data" if data must be copied to the host."""
     return "data" if is_copied_to_host(op) else ""
 
 
 def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
-    """Return the fixes of a finding, and the values in its text."""
+    """Return the keyword arguments of a finding: its fixes, and the values for its text."""
     never = [op for op in types if is_never_computed(op)]
     return {
         "fixes": () if is_copied_to_host(types[0]) else tuple(_fixes(types)),
@@ -83,7 +82,6 @@ def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
 
 
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
-    """Yield the dtypes with which a GPU computes the ops."""
     by_dtypes: dict[str, list[str]] = defaultdict(list)
     for op in types:
         names = [name for name, dtype in _SUGGESTED.items() if dtype in types_computed(op)]
@@ -93,7 +91,7 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
         computed_with = "; ".join(f"{listed(ops)} with {names}" for names, ops in by_dtypes.items())
         yield Fix.of(
             "Create them with another dtype",
-            f"A GPU computes {computed_with}. There is nothing to change for small tensors.",
+            f"A GPU computes {computed_with}. Small tensors need no change.",
             condition="the tensors are large",
             code="x = tf.constant(values, tf.int64)",
         )

@@ -47,7 +47,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
-    """Return the finding about ops in the pipeline, given the host that waits longest for it."""
+    """Return the finding about pipeline ops; `host` is the one that waits longest for input."""
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
     others = counted(len(found) - stages, "op")
     seen = (
@@ -94,7 +94,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if not runs_for_dataset(cpu_op, blocker):
         return None
-    text = "its function is called by a dataset, with the CPU as default device"
+    text = "a dataset calls its function, with the CPU as the default device"
     where = f"function {blocker.function or cpu_op.function}"
     return CauseMatch(
         scope="functions of datasets",

@@ -11,8 +11,8 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if not (is_default and blocker.for_step):
         return None
     text = (
-        "a function reduces a dataset that calls this op's function with one of its values; the "
-        "CPU is the default device of that call"
+        "a dataset inside a function calls this op's function, with a value of the outer function; "
+        "the CPU is the default device of that call"
     )
     evidence = observed("default_device", text, f"function {blocker.function}")
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")

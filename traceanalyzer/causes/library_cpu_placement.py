@@ -44,14 +44,14 @@ _SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Yield the eager summaries that a trace alone shows."""
+    """Yield findings about eager summaries, which a trace shows without a capture."""
     for host in run.hosts:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
         types = listed(sorted(set(found["type"].astype(str))))
         why = (
-            f"TensorFlow requests the CPU where it {_SUMMARY.does}, so an `Identity` copies the "
-            "value there first."
+            f"TensorFlow requests the CPU when it {_SUMMARY.does}, so an `Identity` first copies "
+            "the value there."
         )
         text = f"each {types} recorded is immediately followed by a WriteSummary"
         if len(found):
@@ -92,11 +92,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def _by_name(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    """Match a request whose line was not recorded, by the name that library code gives its ops."""
+    """Match a request by the name of its op, because its line was not recorded."""
     code = _code_of_name(blocker.name)
     if code is None:
         return None
-    text, where = f"code that {code.does} names its ops like {blocker.name}", ""
+    text, where = f"names like {blocker.name} are typical of code that {code.does}", ""
     if not cpu_op.explanation.inferred_from:
         text = f"{device_text(blocker.requested_device)} is requested for {blocker.name}; {text}"
         where = f"node {blocker.name}"
@@ -132,14 +132,12 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _library_code(frame: Frame) -> _LibraryCode:
-    """Return the entry for the code that opens a scope; the last entry if it is unknown."""
     path = f"/{frame.file}".replace("\\", "/")
     known = (code for code in LIBRARY_CODE if any(f"/{part}" in path for part in code.files))
     return next(known, LIBRARY_CODE[-1])
 
 
 def _code_of_name(name: str) -> _LibraryCode | None:
-    """Return the entry for the code that gives ops such names, if there is one."""
     habit = habit_of(name, None)
     return next((each for each in LIBRARY_CODE if each.id == habit), None)
 

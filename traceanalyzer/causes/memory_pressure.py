@@ -59,7 +59,6 @@ def _exhausted(
 
 
 def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
-    """Yield the figures of the allocator that failed: requested bytes and bytes in use."""
     if failed.bytes is not None:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"
@@ -70,7 +69,7 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
         if gpu.number == number and gpu.peak_bytes is not None:
             yield observed("allocator", gpu.peak_text)
         if gpu.number == number and gpu.others_bytes:
-            text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
+            text = f"other processes held {size_text(gpu.others_bytes)} of the GPU's memory"
             yield observed("other_processes", text)
 
 

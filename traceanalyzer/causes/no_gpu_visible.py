@@ -41,14 +41,14 @@ class _ObstacleText:
 
 _OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _ObstacleText)}
 _LOGICAL_DEVICES: Final = observed(
-    "devices", "tf.config.list_logical_devices() of the program has no GPU", "devices.logical"
+    "devices", "in the program, tf.config.list_logical_devices() has no GPU", "devices.logical"
 )
 _LISTED_DEVICES: Final = observed(
-    "devices", "tf.config.list_physical_devices() of the program has no GPU", "devices.physical"
+    "devices", "in the program, tf.config.list_physical_devices() has no GPU", "devices.physical"
 )
 _DESCRIBED: Final = (
-    " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
-    "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
+    " The profiler found a GPU, so the machine has one and its driver responds, but TensorFlow "
+    "did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
 )
 _NO_GPU_PLANE: Final = "the trace has no GPU plane, and no transfer or allocation names a GPU"
 _MAY_BE_MISSED: Final = "the GPU tracer was off or reported an error, so it may have missed a GPU"
@@ -79,24 +79,21 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _lacking(run: Run) -> list[CaptureFile]:
-    """Return the captures of programs that failed for lack of a GPU."""
     return [c for _, c in run.captured if (failed := failure(c)) is not None and failed.missing]
 
 
 def _listed_only(run: Run) -> bool:
-    """Return whether programs ran no op, but listed devices, and found no GPU."""
     captured = [capture_file for _, capture_file in run.captured]
     return run.ops.empty and bool(captured) and all(map(saw_no_gpu, captured))
 
 
 def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
-    """Return the finding of a trace that shows no GPU, without a capture that says why."""
     evidence = []
     for host in run.hosts:
         facts = host.tables.facts
         described = [(n, counted(events, "event")) for n, events in facts.accelerators.items()]
         seen = [
-            ("device_plane", name, f"the profiler described {name}, with {events} on it")
+            ("device_plane", name, f"the profiler found {name} and recorded {events} on it")
             for name, events in described
         ] or [("device_plane", "/host:CPU", _NO_GPU_PLANE)]
         if facts.gpu_may_be_missed:
@@ -120,7 +117,6 @@ def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
 
 
 def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Finding:
-    """Return the finding of captured programs, whose devices are known."""
     every = dict.fromkeys(o for capture_file in captured for o in obstacles(capture_file))
     # A program may hide GPUs because there are none: without a known GPU, that is not the cause.
     has_gpu = any(capture_file.gpus for capture_file in captured)

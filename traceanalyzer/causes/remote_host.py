@@ -67,7 +67,6 @@ def _configured_task(capture_file: CaptureFile) -> str:
 
 
 def _task(device: object) -> str:
-    """Return the job and task of a device; "" if it names none or belongs to no cluster."""
     match = _TASK.match(device) if isinstance(device, str) else None
     return "" if match is None else f"/job:{match[1]}/task:{match[2]}"
 

@@ -78,7 +78,7 @@ def describe(ops: BlockedOps) -> FindingText:
         Resource=capitalized(f"{kind} `{name}`" if name else "a resource"),
         kind=kind,
         made=f" ({made})" if made else "",
-        by=f": {library} puts it there" if library else "",
+        by=f", where {library} puts it" if library else "",
         int32=_NO_INT32 if is_int32 else "",
     )
     is_by_design = _is_for_host(ops) or library == "TensorFlow" or _is_of_queue(blocker)
@@ -133,7 +133,7 @@ def _is_for_host(ops: BlockedOps) -> bool:
 
 
 def _library(ops: BlockedOps) -> str:
-    """Return the library whose scope the resources were created in; "" for the program's own."""
+    """Return the library that opened all CPU scopes of the resources; "" if no library did."""
     frames = [b.scope_frame if b.kind in PLACED else None for b in ops.blockers]
     known = [library_of(frame) for frame in frames if frame is not None and not frame.is_user]
     return known[0] if len(known) == len(frames) else ""

@@ -77,7 +77,6 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 
 
 def _function(message: str, graph: str) -> str:
-    """Return the Python name of the function to compile, given the graph that contains the op."""
     compiled = _COMPILED.findall(message)
     if not compiled and not graph.startswith("__"):
         compiled = _CALLED.findall(message)

@@ -65,7 +65,7 @@ def _change(
     per: Literal["step", "run"] = "step",
     **fields: Any,  # noqa: ANN401 - of the change
 ) -> Change:
-    """Return the change of a case in `beside.toml` that saves at most the lost time."""
+    """Return the change for a case in `beside.toml`, which saves at most `lost_ps`."""
     texts = dict(_TEXTS[case])
     known: dict[str, Any] = {
         "id": finding_id(texts["kind"], texts.pop("scope")),
@@ -79,7 +79,7 @@ def _change(
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A host's regular steps, and how one device (or the program, without one) spent them."""
+    """A host's regular steps, and how one device, or else the program, spent them."""
 
     host: Host
     parts: Parts
@@ -87,7 +87,6 @@ class _Steps:
     step_ps: float  #: the mean step
 
     def took_ps(self, *phases: Phase, among: NDArray[np.bool_] | None = None) -> float:
-        """Return how long the given phases take per step, on average."""
         steps, parts = self.steps, self.parts
         chosen = np.isin(parts.phase, phases) & (True if among is None else among)
         inside = inside_ps(covered(steps), parts.start_ps[chosen], parts.end_ps[chosen])
@@ -95,12 +94,10 @@ class _Steps:
 
     @property
     def is_keras(self) -> bool:
-        """Whether Keras runs the steps."""
         return any(map(_KERAS.search, set(self.host.tables.ops["function"].dropna().astype(str))))
 
     @property
     def several_per_call(self) -> str:
-        """Code that runs several steps in one call."""
         if self.is_keras:
             return "model.compile(..., steps_per_execution=10)"
         return "@tf.function\ndef steps(batches):\n    for batch in batches: ..."
@@ -122,7 +119,6 @@ def _timelines(host: Host) -> list[Parts]:
 
 
 def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the change for steps that wait for input."""
     use = diagnosis.run.input_pipeline
     waits = None if use is None else use.worst.waits
     if use is not None and waits is not None and use.worst.verdict == "too_slow":
@@ -141,7 +137,6 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
 
 
 def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
-    """Return the change for a stage that is too slow."""
     run, slow, first = diagnosis.run, host.slow, next(iter(host.fixes), None)
     fields: dict[str, Any] = {}
     if first is not None:
@@ -181,7 +176,7 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
-    """Return the line to edit: that of a stage, or of the Python function it calls."""
+    """Return the line to edit: the line of the slow stage, or of the Python function it calls."""
     if host.slow is None:
         return None
     rows = run.stages[run.stages["host"].astype(str) == host.host].iloc[[host.slow.row]]
@@ -193,7 +188,6 @@ def _stage_line(run: Run, host: HostInput) -> Place | None:
 
 
 def _place(rows: pd.DataFrame) -> Place | None:
-    """Return the source line of the last row that has one."""
     known = rows.dropna(subset=["source_file", "source_line"])
     if known.empty:
         return None
@@ -201,7 +195,6 @@ def _place(rows: pd.DataFrame) -> Place | None:
 
 
 def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the change for steps that wait while their batch is copied to the GPU."""
     waits = []
     for step in steps:
         ops, transfers = step.host.tables.ops, step.host.tables.transfers
@@ -251,7 +244,6 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
 
 
 def _read_back(run: Run) -> Iterator[Change]:
-    """Yield the change for values that Python reads in each step."""
     syncs = [
         each
         for each in run.transfer_costs.device_to_host_syncs
@@ -295,7 +287,6 @@ def _iterators(run: Run) -> Iterator[Change]:
 
 
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
-    """Yield the changes that shorten waits for Python and the TensorFlow runtime."""
     run = diagnosis.run
     took = [(s.took_ps(Phase.LAUNCH, Phase.RUNTIME), s.took_ps(Phase.PROGRAM), s) for s in steps]
     if not took:

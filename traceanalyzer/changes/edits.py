@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from traceanalyzer.changes.source import (
-    Source,
+    ParsedStatement,
     Sources,
     Span,
     argument,
@@ -15,7 +15,7 @@ from traceanalyzer.changes.source import (
     over,
     root_of,
 )
-from traceanalyzer.changes.variable_users import Combination
+from traceanalyzer.changes.variable_users import VariableUse
 from traceanalyzer.data_files import toml
 from traceanalyzer.model.changes import Edit
 from traceanalyzer.placement.kernel_types import definition_of
@@ -45,7 +45,7 @@ _ARGUMENT: Final = re.compile(r"(?P<name>[a-z_]+)=(?P<value>[\w.\"]+)")
 def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) -> Edit | None:
     """Return the edit that makes a `tf.device` scope request the GPU instead of the CPU.
 
-    Without soft placement, an op without a GPU kernel would fail, so it requests no device.
+    Without soft placement, request no device: ops without a GPU kernel would fail on the GPU.
     """
     found = sources.call(file, line, "device")
     if found is None:
@@ -59,7 +59,6 @@ def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) ->
 
 
 def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
-    """Return whether an expression can evaluate to the name of a CPU."""
     if isinstance(node, ast.IfExp):
         return any(_names_cpu(sources, file, each) for each in (node.body, node.orelse))
     if isinstance(node, ast.Constant):
@@ -68,7 +67,7 @@ def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
     return defined is not None and _names_cpu(sources, file, defined[1])
 
 
-def _on_gpu(source: Source, node: ast.AST) -> str:
+def _on_gpu(source: ParsedStatement, node: ast.AST) -> str:
     if isinstance(node, ast.Constant):
         return _CPU.sub(lambda m: "GPU:0" if m[0].isupper() else "gpu:0", source.text(node))
     return '"/GPU:0"'
@@ -114,7 +113,6 @@ def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[
 
 
 def _dtype_argument(node: ast.AST) -> ast.expr | None:
-    """Return the dtype argument of a call, if its function takes a dtype."""
     if not isinstance(node, ast.Call):
         return None
     if name_of(node) == "astype":
@@ -122,8 +120,7 @@ def _dtype_argument(node: ast.AST) -> ast.expr | None:
     return argument(node, _DTYPE_AT.get(name_of(node)), "dtype")
 
 
-def _retyped(source: Source, node: ast.AST, dtype: str) -> Iterator[Span]:
-    """Yield the span that replaces a dtype."""
+def _retyped(source: ParsedStatement, node: ast.AST, dtype: str) -> Iterator[Span]:
     if isinstance(node, ast.Attribute):
         yield over(node, f"{source.text(node.value)}.{dtype}")
     elif isinstance(node, ast.IfExp):
@@ -138,8 +135,8 @@ def _spelled(call: ast.Call, dtype: str) -> str:
     return f"{root}.{dtype}" if root in {"tf", "np", "numpy", "tensorflow"} else f'"{dtype}"'
 
 
-def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edit | None, bool]:
-    """Return the edit that casts the value combined with a variable, and whether it is complete.
+def combined_edit(sources: Sources, other: VariableUse, dtype: str) -> tuple[Edit | None, bool]:
+    """Return the edit that casts a value combined with a variable, and whether that is enough.
 
     A literal needs no edit, because Python converts it.
     """
@@ -156,8 +153,8 @@ def combined_edit(sources: Sources, other: Combination, dtype: str) -> tuple[Edi
     return source.edited(*around(given, "tf.cast(", f", tf.{dtype})")), True
 
 
-def _combining(source: Source, other: Combination) -> Sequence[ast.expr]:
-    """Return the values that a statement may combine with a variable, by the type of the op."""
+def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr]:
+    """Return the values that a statement may combine with a variable, given the op's type."""
     of_variable = _METHOD.fullmatch(other.op)
     if of_variable is None:
         definition = definition_of(other.op)
@@ -220,8 +217,7 @@ def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
     return source.edited(*spans)
 
 
-def _makers(source: Source, op: str) -> list[ast.Call | ast.BinOp]:
-    """Return the calls and operators of a statement that may create an op."""
+def _makers(source: ParsedStatement, op: str) -> list[ast.Call | ast.BinOp]:
     plain = _VERSION.sub("", op)
     names = {_CAPITAL.sub("_", plain).lower(), _PYTHON["functions"].get(plain, op), op, plain}
     found: list[ast.Call | ast.BinOp] = [*source.calls(*names)]

@@ -22,7 +22,7 @@ _SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture
 
 
 def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> tuple[Change, ...]:
-    """Return what the user of a run can change, largest saving first."""
+    """Return the changes that a user can make, largest saving first."""
     failed = {each.cause for each in diagnosis.outcomes if each.status == "failed"}
     causes = [c for c in (all_causes() if causes is None else causes) if c.id not in failed]
     run = diagnosis.run
@@ -50,7 +50,6 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
 
 
 def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
-    """Return the change that records the data that the trace lacks."""
     return Change(
         id=finding_id("record", ""),
         kind="record",
@@ -63,14 +62,14 @@ def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
 
 
 def _is_soft(capture_file: CaptureFile) -> bool:
-    """Return whether TensorFlow drops a request for a device that has no kernel."""
+    """Return whether TensorFlow drops a device request if the op has no kernel for the device."""
     in_functions = (capture_file.devices or {}).get("soft_device_placement") is not False
     has_sessions = any(is_session(function.name) for function in capture_file.functions)
     return in_functions and not has_sessions
 
 
 def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
-    """Return the rank of a change: placement first if it matters, then the largest saving."""
+    """Return the sort key of a change: placement first if it matters, then the largest saving."""
     saving = change.saving
     is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
     return (

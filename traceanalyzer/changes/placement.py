@@ -12,7 +12,7 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes import BlockedOps, Cause
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
 from traceanalyzer.changes.edits import combined_edit, device_edit, op_edit, variable_edits
-from traceanalyzer.changes.remedies import STRATEGY, Blocked, Group, Remedies, Remedy
+from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy, RemedyGroup
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.variable_users import combinations
@@ -28,7 +28,7 @@ from traceanalyzer.placement.kernel_types import definition_of, python_name
 _Edits: TypeAlias = "tuple[tuple[Edit, ...], tuple[Place, ...]]"
 _NO_EDITS: Final[_Edits] = ((), ())
 _PIPELINE: Final = "dataset.map("
-_NOTHING_TO_EDIT: Final = "A library makes these ops: there is nothing to change in your code."
+_NOTHING_TO_EDIT: Final = "A library creates these ops: there is nothing to change in your code."
 # Causes whose changes other modules of this package make.
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
@@ -71,7 +71,7 @@ class PlacementChanges:
                 if not any(each.text.harm == "by_design" for each in blocked):
                     for each in blocked:
                         members.setdefault(each.remedy, []).append(each)
-        every = {r: Group(r, tuple(blocked), found) for r, blocked in members.items()}
+        every = {r: RemedyGroup(r, tuple(blocked), found) for r, blocked in members.items()}
         groups = {remedy: group for remedy, group in every.items() if group.harmful}
         edits = {remedy: self._edits(group) for remedy, group in groups.items()}
         into = _merge(groups, edits)
@@ -121,8 +121,7 @@ class PlacementChanges:
             is_prediction=is_prediction,
         )
 
-    def _edits(self, group: Group) -> _Edits:
-        """Return the edits of the user's lines; none if they are unknown or cannot be parsed."""
+    def _edits(self, group: RemedyGroup) -> _Edits:
         remedy, edit = group.remedy, None
         place = remedy.file, remedy.line
         if group.is_short_of_memory:
@@ -138,7 +137,6 @@ class PlacementChanges:
         return _NO_EDITS if edit is None else ((edit,), ())
 
     def _retyped(self, place: Place, dtype: str) -> _Edits:
-        """Return the edits of a variable's dtype and of the values combined with it."""
         edits = variable_edits(self._sources, *place, dtype)
         if not edits:
             return _NO_EDITS
@@ -159,7 +157,7 @@ class PlacementChanges:
 
     def _change(
         self,
-        group: Group,
+        group: RemedyGroup,
         edited: _Edits,
         of_op: Mapping[str, set[Remedy]],
         *,
@@ -201,8 +199,7 @@ class PlacementChanges:
 
     # --- titles ----------------------------------------------------------------------------------
 
-    def _title(self, group: Group) -> str:
-        """Return what to do, in a few words."""
+    def _title(self, group: RemedyGroup) -> str:
         remedy, fix = group.remedy, next(iter(group.fixes), None)
         if remedy.kind == "scope" and not group.is_short_of_memory:
             return self._scope_title(group)
@@ -217,7 +214,7 @@ class PlacementChanges:
             return f"Avoid {group.few_types} at {remedy.at}"
         return f"Move {group.few_types} to the GPU"
 
-    def _scope_title(self, group: Group) -> str:
+    def _scope_title(self, group: RemedyGroup) -> str:
         calls = {
             function_text(each.cpu_op, each.blocker)
             for each in group.members
@@ -234,8 +231,7 @@ class PlacementChanges:
         name = self._variable_name(group, made.pop())
         return f"Create {name if number == 1 else counted(number, 'variable')} on the GPU"
 
-    def _variable_name(self, group: Group, made_at: Place) -> str:
-        """Return the name that the program gives a variable, or "the variable"."""
+    def _variable_name(self, group: RemedyGroup, made_at: Place) -> str:
         resources = (each.blocker.resource for each in group.members)
         names = (resource.name.partition(":")[0] for resource in resources if resource is not None)
         own = next((name for name in names if name and not name.startswith("Variable")), "")
@@ -247,11 +243,13 @@ class PlacementChanges:
         return f"`{own}`" if own else "the variable"
 
 
-def _merge(groups: dict[Remedy, Group], edits: Mapping[Remedy, _Edits]) -> Mapping[Remedy, Remedy]:
-    """Merge groups with the same edit, such as that of a constant that two scopes use.
+def _merge(
+    groups: dict[Remedy, RemedyGroup], edits: Mapping[Remedy, _Edits]
+) -> Mapping[Remedy, Remedy]:
+    """Merge groups with the same edit, for example of a constant that two scopes use.
 
     Returns:
-        The remedy of the merged group, by the remedy of each group.
+        For each group's remedy, the remedy of its merged group.
     """
     first: dict[object, Remedy] = {}
     in_order = sorted(groups, key=lambda remedy: (remedy.file, remedy.line, remedy.advice))
@@ -274,7 +272,7 @@ def _result_dtype(blocker: Blocker) -> str:
     return python_name(value) if is_output and isinstance(value, str) else ""
 
 
-def _instead(group: Group) -> str:
+def _instead(group: RemedyGroup) -> str:
     """Return code or text for a change without edits; never the unchanged line."""
     fix = group.fixes[0] if group.fixes else None
     if fix is None:
@@ -284,8 +282,7 @@ def _instead(group: Group) -> str:
     return fix.code or fix.text
 
 
-def _why(group: Group) -> str:
-    """Return why the leading cause keeps its ops on the CPU, and where a scope is entered."""
+def _why(group: RemedyGroup) -> str:
     lead, remedy = group.lead, group.remedy
     describe = lead[0].cause.describe
     ops = BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead))
@@ -305,7 +302,7 @@ def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:
     return "one line" if fixes and fixes[0].code and "\n" not in fixes[0].code else "few lines"
 
 
-def _id(group: Group) -> str:
+def _id(group: RemedyGroup) -> str:
     """Return the id of a group's change, which does not depend on line numbers."""
     remedy, first = group.remedy, group.lead[0]
     parts = (remedy.kind, PurePath(remedy.file).name, remedy.advice, first.match.scope)

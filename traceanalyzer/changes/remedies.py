@@ -44,7 +44,7 @@ class Remedy:
 
     @property
     def at(self) -> str:
-        """Its line, as `train.py:7`."""
+        """The remedy's line, such as `train.py:7`."""
         return f"{PurePath(self.file).name}:{self.line}" if self.file else "an unknown line"
 
 
@@ -52,7 +52,7 @@ class Remedy:
 class Blocked:
     """A blocker of an op, the cause it belongs to, and its remedy.
 
-    For an op that follows another one (`is_dragged_along`), remedy and fixes are those of that op.
+    An op that follows another one (`is_dragged_along`) has the remedy and fixes of that op.
     """
 
     cpu_op: CpuOp
@@ -166,8 +166,8 @@ def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
 
 
 @dataclass(frozen=True)
-class Group:
-    """The blocked ops of one remedy."""
+class RemedyGroup:
+    """The blocked ops that share a remedy."""
 
     remedy: Remedy
     members: tuple[Blocked, ...]
@@ -196,19 +196,19 @@ class Group:
 
     @cached_property
     def op_ids(self) -> tuple[str, ...]:
-        """The ops, each once."""
+        """The ids of the ops, without duplicates."""
         return tuple(dict.fromkeys(each.cpu_op.op_id for each in self.members))
 
     @cached_property
     def lead(self) -> tuple[Blocked, ...]:
-        """The members with the most frequent cause of the harmful ops."""
+        """The harmful members with the most frequent cause."""
         own = [each for each in self.harmful if not each.is_dragged_along] or self.harmful
         cause = Counter(each.cause.id for each in own).most_common(1)[0][0]
         return tuple(each for each in own if each.cause.id == cause)
 
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
-        """The leading cause's fixes; those of its finding can be more specific."""
+        """The leading cause's fixes; its finding can have more specific ones."""
         if self.is_short_of_memory:
             return (_KEEP_THE_DATA,)
         first = self.lead[0]
@@ -236,14 +236,14 @@ class Group:
 
     @property
     def types(self) -> list[str]:
-        """Op types: those of harmful ops first."""
+        """The op types; the types of harmful ops come first."""
         ops = (each.cpu_op for each in (*self.harmful, *self.members))
         return list(dict.fromkeys(op.explanation.type for op in ops))
 
     @property
     def few_types(self) -> str:
-        """Its op types, as text for a title."""
+        """The op types, as text for a title."""
         first, *others = types = self.types
         if len(types) > 2:  # noqa: PLR2004 - more than two are too long for a title
-            return f"{first} and {counted(len(others), 'other type')} of ops"
+            return f"{first} and {counted(len(others), 'other op type')}"
         return series(types)

@@ -10,13 +10,13 @@ from traceanalyzer.units import PS_PER_US
 
 LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not worth a change
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
-_HOST_TIME: Final = "host time of these ops; the trace does not show what a GPU would save"
+_HOST_TIME: Final = "host time of these ops; the trace does not show how much a GPU saves"
 _ONCE: Final = "host time of these ops, which run once"
-_TOGETHER: Final = "only together with the changes that it needs"
+_TOGETHER: Final = "only with the changes that it depends on"
 
 
 class Savings:
-    """Computes what changes of a run save."""
+    """Computes the savings of changes to a run."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._run = diagnosis.run
@@ -39,7 +39,7 @@ class Savings:
     def of_placement(
         self, op_ids: Collection[str], alone: Collection[str], *, is_prediction: bool = False
     ) -> Saving:
-        """Return what moving ops to the GPU saves; `alone` are those that need no other change."""
+        """Return the saving of moving ops to the GPU; the ops in `alone` need no other change."""
         bounds = None if is_prediction else self._costs.gain(op_ids)
         if bounds is None:
             return self._proxy(op_ids)

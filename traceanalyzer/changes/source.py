@@ -20,10 +20,10 @@ class Sources:
     """The recorded statements of a run."""
 
     def __init__(self, capture_files: Iterable[CaptureFile]) -> None:
-        self._sources: dict[str, dict[int, Source]] = {}
+        self._sources: dict[str, dict[int, ParsedStatement]] = {}
         for capture_file in capture_files:
             for statement in capture_file.statements:
-                source, size = Source(statement), len(statement.text)
+                source, size = ParsedStatement(statement), len(statement.text)
                 of_file = self._sources.setdefault(statement.file, {})
                 for line in range(statement.line, statement.line + size):
                     # A line of two statements, or of one within another, belongs to the shorter.
@@ -31,13 +31,13 @@ class Sources:
                     if size < len(known.statement.text):
                         of_file[line] = source
 
-    def at(self, file: str, line: int) -> Source | None:
+    def at(self, file: str, line: int) -> ParsedStatement | None:
         """Return the statement at a line, or None if it is unknown or cannot be parsed."""
         source = self._sources.get(file, {}).get(line)
         return source if source is not None and source.nodes else None
 
-    def call(self, file: str, line: int, *names: str) -> tuple[Source, ast.Call] | None:
-        """Return the only call of some functions in the statement at a line, if there is one."""
+    def call(self, file: str, line: int, *names: str) -> tuple[ParsedStatement, ast.Call] | None:
+        """Return the call of these functions in the statement at a line, if there is only one."""
         source = self.at(file, line)
         calls = [] if source is None else source.calls(*names)
         return (source, calls[0]) if source is not None and len(calls) == 1 else None
@@ -53,8 +53,8 @@ class Sources:
         ]
         return places[0] if len(places) == 1 else None
 
-    def constant(self, file: str, node: ast.AST | None) -> tuple[Source, ast.expr] | None:
-        """Return the statement that defines a name (`KIND = tf.int32`), and the value."""
+    def constant(self, file: str, node: ast.AST | None) -> tuple[ParsedStatement, ast.expr] | None:
+        """Return the statement that defines a name (`KIND = tf.int32`), and its value."""
         if not isinstance(node, ast.Name):
             return None
         start = (f"{node.id} =", f"{node.id}=")
@@ -66,7 +66,7 @@ class Sources:
 
 
 @dataclass(frozen=True)
-class Source:
+class ParsedStatement:
     """A parsed statement."""
 
     statement: Statement
@@ -83,7 +83,7 @@ class Source:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of its syntax tree; none if it cannot be parsed, such as an `elif`."""
+        """All nodes of the statement's syntax tree; none if it cannot be parsed (an `elif`)."""
         for body in ([], [f"{self._indent} pass"]):  # of a compound statement
             try:
                 tree = ast.parse("\n".join([*self._lines, *body]))
@@ -101,7 +101,7 @@ class Source:
         return ast.get_source_segment("\n".join(self._lines), node) or ""
 
     def edited(self, *spans: Span) -> Edit:
-        """Return the edit of some spans; insertions at one position stay in order."""
+        """Return the edit that replaces some spans; insertions at one position stay in order."""
         lines = [line.encode() for line in self._lines]
         for (first, start), (last, end), new in sorted(spans, key=lambda span: span[0])[::-1]:
             begin, rest = lines[first - 1][:start], lines[last - 1][end:]
@@ -123,7 +123,6 @@ class Source:
         return self._edit([f"{self._indent}pass"] if self._indent else [])
 
     def _edit(self, new: list[str]) -> Edit:
-        """Return the edit of the lines that differ."""
         old = list(self.statement.text)
         line = self.statement.line
         while old and new and old[0] == new[0] and len(old) > 1:
@@ -134,7 +133,6 @@ class Source:
 
 
 def _bounds(node: ast.AST) -> tuple[_Position, _Position]:
-    """Return where a node begins and ends."""
     return (
         (node.lineno, node.col_offset),  # type: ignore[attr-defined]
         (node.end_lineno, node.end_col_offset),  # type: ignore[attr-defined]
@@ -147,7 +145,7 @@ def over(node: ast.AST, text: str) -> Span:
 
 
 def around(node: ast.AST, before: str, after: str) -> Iterator[Span]:
-    """Yield the spans that enclose a node."""
+    """Yield the insertions before and after a node."""
     start, end = _bounds(node)
     yield start, start, before
     yield end, end, after

@@ -193,7 +193,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         edits=edits,
         instead="\n".join(dict.fromkeys(filter(None, advice))),
         why=first.why,
-        saving=Saving(kind="none", per="run", note="the trace does not show what a GPU would save"),
+        saving=Saving(kind="none", per="run", note="the trace does not show how much a GPU saves"),
         certainty=first.certainty,
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),

@@ -18,7 +18,7 @@ from traceanalyzer.placement.retyping import READS, attribute_at
 _DTYPE: Final = "int32"
 
 
-class Combination(NamedTuple):
+class VariableUse(NamedTuple):
     """An op that combines a variable with another value."""
 
     op: str  #: its type
@@ -28,7 +28,7 @@ class Combination(NamedTuple):
     is_constant: bool = False  #: whether the other value is a constant that the op's line creates
 
 
-def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[Combination, ...]:
+def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[VariableUse, ...]:
     """Return the ops that combine other values with the int32 variable that a line creates."""
     found = (
         each
@@ -46,8 +46,7 @@ def combinations(capture_files: Iterable[CaptureFile], made_at: Place) -> tuple[
 
 def _of_signature(
     capture_file: CaptureFile, signature: Signature, resource: int
-) -> Iterator[Combination]:
-    """Yield the combinations of a variable in an eager op, or in the function that it calls."""
+) -> Iterator[VariableUse]:
     bound = [k for k, each in enumerate(signature.inputs) if each.resource == resource]
     if not bound:
         return
@@ -61,7 +60,7 @@ def _of_signature(
     for slot, each in enumerate(signature.inputs):
         is_value = attribute_at(signature.op, known, slot) == "dtype"
         if place is not None and each.dtype == _DTYPE and is_value:
-            yield Combination(signature.op, place, slot, None)
+            yield VariableUse(signature.op, place, slot, None)
 
 
 class _Uses:
@@ -76,7 +75,7 @@ class _Uses:
         arguments = argument_nodes(graph, capture_file.attributes)
         self._handles = {arguments[at] for at in bound if at in arguments}
 
-    def combinations(self) -> Iterator[Combination]:
+    def combinations(self) -> Iterator[VariableUse]:
         """Yield the ops that combine other values with the variable's, in the graph's order."""
         changed, users = self._changed()
         for node, name in users.items():
@@ -86,7 +85,7 @@ class _Uses:
                 if place is not None and is_other:
                     made_at = self._line(source)
                     is_constant = self._graph.ops[source] == "Const" and made_at == place
-                    yield Combination(op, place, slot, made_at, is_constant)
+                    yield VariableUse(op, place, slot, made_at, is_constant)
 
     def _changed(self) -> tuple[set[int], dict[int, str]]:
         """Return the nodes whose results get another dtype, and their users.
@@ -111,7 +110,7 @@ class _Uses:
         return changed, users
 
     def _shared(self, node: int, changed: set[int], *, is_handle: bool) -> str:
-        """Return the attribute that gives the variable's dtype in an op that takes it, or ""."""
+        """Return the attribute by which an op takes the variable's dtype, or ""."""
         known = self._known(node)
         names = (
             ["dtype"]

@@ -1,1 +1,1 @@
-"""Whether a run stays within limits: a budget, and a baseline."""
+"""Checks whether a run stays within a budget and a baseline."""

@@ -53,7 +53,7 @@ def assert_placement(
         raise AssertionError(msg)
     wrong = [(name, op_id, where) for name, op_id, where in placed if where != on]
     if wrong:
-        lines = [f"{counted(len(wrong), 'op')} of {len(placed):,} not on the {on.upper()}:"]
+        lines = [f"{len(wrong):,} of {counted(len(placed), 'op')} not on the {on.upper()}:"]
         lines += [
             f"  {name}: {where}{_why(diagnosis, op_id) if where != _UNKNOWN else ''}"
             for name, op_id, where in wrong[:_MOST_NAMED]

@@ -1,4 +1,4 @@
-"""Compare a report with a budget and a baseline."""
+"""Compares a report with a budget and a baseline."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import compared_step_times
 from traceanalyzer.format import counted, duration, series, share
-from traceanalyzer.model import Finding, OpRef, Report
+from traceanalyzer.model import FindingRecord, OpRef, Report
 
 _MOST_NAMED: Final = 3  # ops of a line
 
@@ -34,8 +34,8 @@ def breaches(
 ) -> tuple[Breach, ...]:
     """Return all breaches of limits, of `forbidden`, and of the baseline.
 
-    In a run without a GPU, `harmful` and `cpu_ops` apply to the ops predicted to stay on the CPU of
-    a machine with one.
+    In a run without a GPU, `harmful` and `cpu_ops` apply to the ops predicted to stay on the CPU
+    on a machine with a GPU.
     """
     accepted = {each.id: each for each in budget.accepted if each.expires >= today}
     expired = {each.id: each for each in budget.accepted if each.expires < today}
@@ -69,20 +69,20 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
     busy_us = [device.busy_us for device in report.run.devices if device.kind != "cpu"]
     all_us = summary.cpu_op_us + sum(time or 0 for time in busy_us)
     cpu_share = summary.cpu_op_us / all_us if all_us and any(busy_us) else None
-    no_gpu = "no GPU ran in it"
+    no_gpu = "it used no GPU"
     rows = (
         ("step_time", "The median step takes", step, duration, "it has no steps"),
         (
             "exposed_time_per_step",
-            "The GPU waits for ops on the CPU, per step,",
+            "The GPU wait for ops on the CPU, per step, is",
             summary.exposed_us_per_step,
             duration,
             f"it has no steps, or {no_gpu}",
         ),
-        ("cpu_op_share", "Of all op time, ops on the CPU take", cpu_share, share, no_gpu),
+        ("cpu_op_share", "The share of CPU ops in all op time is", cpu_share, share, no_gpu),
         (
             "explained_share",
-            "Of the time of CPU ops, a cause is known for",
+            "The share of CPU-op time with a known cause is",
             summary.explained_share,
             share,
             no_gpu,
@@ -108,7 +108,7 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
 def _forbidden(
     report: Report,
     forbidden: Forbidden,
-    counting: Sequence[Finding],
+    counting: Sequence[FindingRecord],
     accepted_ids: Collection[str],
     expired: Mapping[str, Accepted],
 ) -> Iterator[Breach]:
@@ -132,8 +132,7 @@ def _forbidden(
         yield from _matching(report, pattern, about_a_gpu, accepted_ids)
 
 
-def _of(finding: Finding, report: Report, rule: str, message: str) -> Breach:
-    """Return the breach of a finding, at the line to edit."""
+def _of(finding: FindingRecord, report: Report, rule: str, message: str) -> Breach:
     change = next((c for c in report.changes if finding.id in c.finding_ids), None)
     place: tuple[str | None, int | None] = (None, None)
     if change is not None and change.place is not None:
@@ -144,14 +143,14 @@ def _of(finding: Finding, report: Report, rule: str, message: str) -> Breach:
 
 
 def _matching(
-    report: Report, pattern: str, counting: Sequence[Finding], accepted_ids: Collection[str]
+    report: Report, pattern: str, counting: Sequence[FindingRecord], accepted_ids: Collection[str]
 ) -> Iterator[Breach]:
     """Yield one breach per finding with matching ops on the CPU, and one for other such ops."""
     rule, there = "forbidden.cpu_ops", report.on_a_gpu
     left = report.unexplained if there is None else there.unexplained
     found_ = findings_of(report)
     accepted = {op.op_id for id_ in accepted_ids if id_ in found_ for op in found_[id_].ops}
-    groups: list[tuple[Finding | None, Sequence[OpRef], int]] = [
+    groups: list[tuple[FindingRecord | None, Sequence[OpRef], int]] = [
         (f, f.ops, f.ops_total or len(f.ops)) for f in counting
     ]
     groups.append((None, left.ops, left.ops_total or len(left.ops)))
@@ -165,8 +164,8 @@ def _matching(
         if found:
             names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
             where = "would be on the CPU" if there is not None else "on the CPU"
-            because = "for an unknown cause" if finding is None else f"({finding.title})"
-            message = f"{names} {where} {because}; the budget forbids {pattern!r} there"
+            because = "(unknown cause)" if finding is None else f"({finding.title})"
+            message = f"{names}: {where} {because}; the budget forbids {pattern!r} there"
             id_ = None if finding is None else finding.id
             yield Breach(rule, message, found[0].file, found[0].line, id_)
         elif total > len(ops):
@@ -192,7 +191,7 @@ def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
 # --- the baseline ----------------------------------------------------------------------------
 
 
-def _against(report: Report, base: Report, counting: Sequence[Finding]) -> Iterator[Breach]:
+def _against(report: Report, base: Report, counting: Sequence[FindingRecord]) -> Iterator[Breach]:
     before = findings_of(base)
     for finding in counting:
         if finding.harm == "harmful" and finding.id not in before:
@@ -200,5 +199,5 @@ def _against(report: Report, base: Report, counting: Sequence[Finding]) -> Itera
     change = compared_step_times(base, report)
     if change is not None and change.is_seen and change.low > 0:
         times = " instead of ".join(str(duration(us)) for us in (change.new_us, change.base_us))
-        message = f"Steps are {change} than in the baseline: {times}"
+        message = f"Compared with the baseline, steps are {change}: {times}"
         yield Breach("baseline", message.replace("\N{NO-BREAK SPACE}", " "))

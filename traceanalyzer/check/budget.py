@@ -16,13 +16,13 @@ _FIGURE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 class Duration(float):
-    """Microseconds, written with a unit: "12 ms"."""
+    """A duration in microseconds, written with a unit in the budget: "12 ms"."""
 
     __slots__ = ()
 
 
 class Percentage(float):
-    """A fraction of one, written in percent: "5 %"."""
+    """A fraction between 0 and 1, written in percent in the budget: "5 %"."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(_Table, frozen=True):
-    """Limits of figures; None means no limit."""
+    """Limits on figures; None means no limit."""
 
     step_time: Duration | None = None  # of the median regular step, at most
     exposed_time_per_step: Duration | None = None  # GPU wait for ops on the CPU, at most
@@ -41,7 +41,7 @@ class Limits(_Table, frozen=True):
 
 
 class Forbidden(_Table, frozen=True):
-    """What must not occur."""
+    """Findings and ops that must not occur."""
 
     harmful: bool = False  # any harmful finding
     causes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class Forbidden(_Table, frozen=True):
 
 
 class Accepted(_Table, frozen=True):
-    """A finding that does not count until a date."""
+    """A finding that is accepted until a date."""
 
     id: str
     reason: str
@@ -57,7 +57,7 @@ class Accepted(_Table, frozen=True):
 
 
 class Budget(_Table, frozen=True):
-    """Limits of a run."""
+    """A budget: limits, forbidden findings and ops, and accepted findings."""
 
     limits: Limits = Limits()
     forbidden: Forbidden = Forbidden()
@@ -105,7 +105,7 @@ def read_budget(file: Path, causes: Collection[str]) -> Budget:
 
 
 def _plain(message: str) -> str:
-    """Return an error of msgspec in words of TOML: `$.limits.x` becomes `limits.x`."""
+    """Reword an error of msgspec for a TOML file: `$.limits.x` becomes `limits.x`."""
     message = re.sub(r" - at `\$\.?([^`]*)`", r" in \1", message.strip()).removesuffix(" in ")
     message = message.replace("Object contains unknown field", "unknown key")
     message = re.sub(r"^Expected `date`, got `\w+`", "expected a date without quotes", message)
@@ -114,7 +114,7 @@ def _plain(message: str) -> str:
 
 
 def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file has there
-    """Return a figure with its unit, for `msgspec`.
+    """Parse a figure with a unit; a decoding hook for `msgspec`.
 
     Raises:
         ValueError: The value is not a figure with a unit of this kind.

@@ -18,11 +18,11 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _RULES: Final = {
     "limits.step_time": "The median step takes too long",
     "limits.exposed_time_per_step": "The GPU waits too long for ops on the CPU",
-    "limits.cpu_op_share": "Ops on the CPU take too much of the time of all ops",
-    "limits.explained_share": "Too many ops on the CPU have no known cause",
+    "limits.cpu_op_share": "CPU ops take too much of all op time",
+    "limits.explained_share": "Too much CPU-op time has no known cause",
     "forbidden.harmful": "A harmful finding",
     "forbidden.causes": "A finding with a forbidden cause",
-    "forbidden.cpu_ops": "An op on the CPU that the budget forbids there",
+    "forbidden.cpu_ops": "An op that the budget forbids on the CPU",
     "baseline": "Worse than the baseline",
 }
 _SARIF_SCHEMA: Final = (
@@ -38,7 +38,7 @@ def rendered(found: Sequence[Breach], rules: Sequence[str], form: Format, path: 
         found: The breaches.
         rules: The rules that were checked.
         form: The format.
-        path: What was checked.
+        path: The profile or report that was checked.
     """
     if form == "junit":
         return _junit(found, rules, printable(path))
@@ -89,7 +89,6 @@ def _junit(found: Sequence[Breach], rules: Sequence[str], path: str) -> str:
 
 
 def _xml(text: str) -> str:
-    """Return text without the characters that XML 1.0 cannot contain."""
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 

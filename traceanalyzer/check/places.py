@@ -1,4 +1,4 @@
-"""Source files of a report as paths below the folder that a check runs in."""
+"""Finds the source files of a report below the folder that a check runs in."""
 
 import os
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})
 
 
 def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
-    """Return breaches whose files are paths relative to `root`, where exactly one file fits.
+    """Make the breaches' file paths relative to `root` where exactly one file fits.
 
     A report names files without their author's folders; SARIF and GitHub need the path within the
     repository.
@@ -25,7 +25,7 @@ def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
 
 
 def _paths(wanted: set[str], root: Path) -> dict[str, str]:
-    """Return the only path below `root` that ends with each name."""
+    """Return, by name, the only path below `root` that ends with the name."""
     fitting: dict[str, list[str]] = {name: [] for name in wanted}
     seen = 0
     for folder, folders, files in os.walk(root):

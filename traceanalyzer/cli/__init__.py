@@ -85,7 +85,7 @@ def report(
     "expression",
     type=regex,
     metavar="REGEX",
-    help="Explain the placement of each op whose name or type matches, in full.",
+    help="Explain in full the placement of each op whose name or type matches.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the whole report.")
 def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything: bool) -> None:
@@ -118,7 +118,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
     from traceanalyzer.run import runs
 
     if folder == STDOUT or (folder.exists() and not folder.is_dir()):
-        what = "tables are several files" if folder == STDOUT else "this is a file"
+        what = "the tables are several files" if folder == STDOUT else "this is a file"
         refuse(f"{folder}: {what}; name a folder for the tables")
     failed = False
     for name in [source.run_name] if source.run_name else runs(source.path):
@@ -139,7 +139,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 @cli.command()
 @reads_a_run
 @click.option(
-    "--transfer-graph", is_flag=True, help="Transfers between ops as a graph, .graphml or .json."
+    "--transfer-graph", is_flag=True, help="Transfers between ops, as a .graphml or .json graph."
 )
 @output(
     "-o",
@@ -147,7 +147,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
     "file",
     required=True,
     metavar="FILE",
-    help="File to write; its ending sets the format.",
+    help="File to write; its extension sets the format.",
 )
 def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
     """Write parts of the analysis for other programs to read."""
@@ -273,7 +273,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _with_help(error: click.ClickException) -> str:
-    """Return an error's message. Those of click do not say what to do, so refer to --help."""
+    """Return an error's message, and refer to --help if it does not say what to do."""
     message = error.format_message()
     command = error.ctx and error.ctx.command_path if isinstance(error, click.UsageError) else None
     if command is None or "; " in message or message.endswith("?"):

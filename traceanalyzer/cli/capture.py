@@ -19,11 +19,11 @@ _FOR_S = 10.0
 )
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module name, as for python -m.")
+@click.option("-m", "is_module", is_flag=True, help="Run SCRIPT as a module, like python -m.")
 @click.option(
     "--python",
     metavar="PATH",
-    help="Interpreter to run the script with, and its options. Default: this one.",
+    help="Interpreter (and its options) that runs the script. Default: this one.",
 )
 @click.option(
     "--logdir",
@@ -46,7 +46,7 @@ _FOR_S = 10.0
     "--steps",
     type=steps_range,
     metavar="A:B",
-    help="Record steps A to B, counted from 1, both included.",
+    help="Record steps A to B (inclusive), counted from 1.",
 )
 @click.option(
     "--after", type=time, metavar="TIME", help="Start recording after this time, e.g. 30s."
@@ -64,7 +64,7 @@ _FOR_S = 10.0
 @click.option(
     "--source/--no-source",
     default=True,
-    help="Keep the text of source lines that made ops, to show in reports. Default: on.",
+    help="Record the text of source lines that create ops, for reports. Default: on.",
 )
 def capture(  # noqa: PLR0913 - options
     *,
@@ -91,7 +91,7 @@ def capture(  # noqa: PLR0913 - options
 
     The trace (HOST.xplane.pb) is written to the log directory, together with the capture file
     (HOST.placement.json.gz), which contains requested devices, dtypes, source lines, and the
-    graphs that TensorFlow placed. It masks arguments that look like secrets.
+    graphs that TensorFlow placed. Arguments that look like secrets are masked.
 
     Not recorded: processes that the script starts, and anything after it was killed. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
@@ -112,7 +112,6 @@ def capture(  # noqa: PLR0913 - options
 def _window(
     steps: tuple[int, int] | None, after: float | None, for_s: float | None
 ) -> dict[str, object]:
-    """Return the recorder's setting for the part of a script to record."""
     is_timed = after is not None or for_s is not None
     if steps is not None and is_timed:
         refuse("--steps cannot be combined with --after or --for; choose steps or times")
@@ -124,7 +123,6 @@ def _window(
 
 
 def _not_over(page: Path, sources: Iterable[Path]) -> Path:
-    """Refuse to write over the script."""
     if page.exists() and any(page.samefile(source) for source in sources if source.exists()):
         refuse(f"{page}: this is the script; name another file for the page")
     return page

@@ -34,7 +34,7 @@ _BREACHED, _UNKNOWN = 1, 2
     "baseline_path",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="A report.json or profile that the run must not be worse than.",
+    help="Fail if the run is worse than this report.json or profile.",
 )
 @click.option(
     "--format",
@@ -48,7 +48,7 @@ def check(
 ) -> None:
     """Check a profile or a report.json against limits; for CI.
 
-    Exit code 0: within all limits. 1: a limit is exceeded; one line for each. 2: a limit cannot be
+    Exit code 0: within all limits. 1: limits are exceeded, one line each. 2: a limit cannot be
     checked. Without --budget and --baseline, no finding may be harmful. A budget has these keys:
 
     \b
@@ -80,7 +80,7 @@ def check(
         budget = DEFAULT if baseline_path is None else Budget()
     rules = rules_of(budget, has_baseline=baseline_path is not None)
     if not rules:
-        advice = "add one, such as `harmful = true` below `[forbidden]`"
+        advice = "add one, such as `harmful = true` under `[forbidden]`"
         msg = f"{printable(budget_file or '')}: the budget sets no limit; {advice}"
         raise TraceAnalyzerError(msg)
     with progress() as tell:

@@ -19,8 +19,8 @@ def compare(
 ) -> None:
     """Print what differs between two runs: step time, placement, findings, transfers.
 
-    BASE and NEW are profiles or report.json files. A step time counts as changed only if it differs
-    by more than steps and runs of one program usually do.
+    BASE and NEW are profiles or report.json files. A step time counts as changed only if the
+    difference exceeds the usual variation between steps and between runs.
     """
     from traceanalyzer.compare.differences import compare as compared
     from traceanalyzer.compare.document import as_json

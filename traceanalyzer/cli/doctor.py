@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from traceanalyzer.doctor.check import Check
-    from traceanalyzer.doctor.checklist import Diagnosis
+    from traceanalyzer.doctor.checklist import Checkup
 
 _MARKS: Final = {
     "ok": ("ok", "green"),
@@ -43,12 +43,12 @@ def doctor(
     devices, for 18 s at most.
     """
     from traceanalyzer.capturing.script import Program, interpreter
-    from traceanalyzer.doctor.examine import Request, examine
+    from traceanalyzer.doctor.examine import Examination, examine
 
     words = interpreter(python)
     if script is not None:
         Program(interpreter=words, target=script, is_module=False, arguments=()).check()
-    diagnosis = examine(Request(interpreter=words, script=script, arguments=arguments))
+    diagnosis = examine(Examination(interpreter=words, script=script, arguments=arguments))
     if as_data:
         echo_json(_as_json(diagnosis))
     else:
@@ -57,7 +57,7 @@ def doctor(
     return _USABLE if diagnosis.usable else _NOT_USABLE
 
 
-def _as_json(diagnosis: Diagnosis) -> dict[str, object]:
+def _as_json(diagnosis: Checkup) -> dict[str, object]:
     from traceanalyzer.doctor.knowledge import articles
 
     first = next(iter(diagnosis.obstacles), None)
@@ -69,7 +69,7 @@ def _as_json(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _print(diagnosis: Diagnosis, screen: Console) -> None:
+def _print(diagnosis: Checkup, screen: Console) -> None:
     from traceanalyzer.doctor.knowledge import articles
     from traceanalyzer.report.text import sentence
 
@@ -77,7 +77,7 @@ def _print(diagnosis: Diagnosis, screen: Console) -> None:
     if diagnosis.usable:
         _line(screen, "TensorFlow can use a GPU.", style="bold")
     elif first is None:
-        _line(screen, "It is not known whether TensorFlow can use a GPU.", style="bold")
+        _line(screen, "It is unknown whether TensorFlow can use a GPU.", style="bold")
     else:
         _line(screen, sentence(f"TensorFlow cannot use a GPU: {first.text}"), style="bold")
         _print_fix(screen, first, 2)

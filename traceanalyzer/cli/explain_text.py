@@ -34,7 +34,7 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     """Return a cause by its name.
 
     Raises:
-        UnknownCauseError: There is none; the message names similar ones.
+        UnknownCauseError: No cause has this name; the message lists similar names.
     """
     by_id = {cause.id: cause for cause in causes}
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower()).partition("/")[0]
@@ -78,7 +78,7 @@ def _page(cause: Cause, screen: Screen) -> Iterator[RenderableType]:
 def print_causes(causes: Sequence[Cause], console: Console) -> None:
     """Print the list of causes with their titles."""
     table = table_of("causes", [{"cause": c.id, "what": prose(c.title)} for c in causes])
-    hint = b.Note(text=("For one of them: traceanalyzer explain CAUSE",))
+    hint = b.Note(text=("Details of a cause: traceanalyzer explain CAUSE",))
     screen = Screen(console, rows=len(causes))
     screen.print(screen.blocks((table, hint)))
 

@@ -93,7 +93,7 @@ class RunToRead:
     graphs: tuple[Path, ...] = ()  #: graphs of the program
 
     def load(self, tell: Callable[[str], None], run_name: str | None = None) -> Run:
-        """Return the run."""
+        """Load the run."""
         tell("starting")
         from traceanalyzer.run import load
 
@@ -118,7 +118,7 @@ class RunToRead:
         inputs += self.graphs
         for file in files:
             if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-                refuse(f"{file}: this is a file to read; name another file to write")
+                refuse(f"{file}: this is an input file; name another file to write")
 
 
 max_memory = click.option(
@@ -131,7 +131,7 @@ max_memory = click.option(
 
 
 def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument and the options of a command that reads a run; it gets a `RunToRead`."""
+    """Add the argument and options that name a run; the command receives a `RunToRead`."""
 
     @max_memory
     @wraps(command)
@@ -164,7 +164,7 @@ def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as
 
 
 def writable(file: Path) -> Path:
-    """Return a file that can be written; refuse others before the work begins."""
+    """Return the file; refuse it if it is a folder or its folder does not exist."""
     if file.is_dir():
         refuse(f"{file}: this is a folder; name a file to write")
     if not file.parent.is_dir():

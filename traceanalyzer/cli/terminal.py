@@ -60,7 +60,7 @@ def console() -> Iterator[Console]:
 
 
 class _Unwrapped(io.StringIO):
-    """Text for stdout, with its encoding."""
+    """A text buffer with the encoding of stdout."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

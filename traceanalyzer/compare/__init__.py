@@ -1,1 +1,1 @@
-"""What differs between two runs of a program."""
+"""Compares two runs of a program."""

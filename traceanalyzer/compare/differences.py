@@ -1,4 +1,4 @@
-"""What differs between two runs, as sentences with the ops they are about."""
+"""Describes the differences between two runs in sentences, each with the ops it is about."""
 
 import re
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ _DEVICES: Final = {"cpu": "the CPU", "gpu": "the GPU"}
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference."""
+    """A difference between two runs."""
 
     kind: Kind
     text: str
@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two runs; only known if they have enough in common."""
+    """The differences between two runs; complete only if the runs have enough in common."""
 
     shared: float  # share of the ops of both runs with a partner of the same name or line
     step_time: StepTimeChange | None  # None: cannot be compared
@@ -85,8 +85,10 @@ def _moved(
     if not all(has_gpu):
         if any(has_gpu):
             run, other = ("new", "base") if has_gpu[0] else ("base", "new")
-            text = f"The {run} run shows no op on a GPU, the {other} run does"
-            yield Difference("moved", f"{text}: their placements cannot be compared")
+            text = (
+                f"placements of the {other} run are known for a GPU, those of the {run} run are not"
+            )
+            yield Difference("moved", f"Placements cannot be compared: {text}")
         return
     groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
     for was, now in pairs:
@@ -108,13 +110,11 @@ def _moved(
 
 
 def _has_gpu(report: Report) -> bool:
-    """Whether a run used a GPU, or its placement on a machine with one is predicted."""
     placements = {str(row["placement"]) for row in report.tables.ops.records()}
     return report.on_a_gpu is not None or any(p.startswith("gpu") for p in placements)
 
 
 def _why_moved(was: ComparedOp, now: ComparedOp) -> str:
-    """Return the reason why an op moved: what changed about it, or why it is on the CPU."""
     if was.types and now.types and was.types != now.types:
         return f"the types changed from {was.types} to {now.types}{now.at}"
     if was.requested_device != now.requested_device:
@@ -150,7 +150,7 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
         )  # an op's name is the scope of what belongs to it
         if is_scope and without_numbers(before) != without_numbers(after):
             yield Difference(
-                "ops", f"Scope {before} is called {after} now ({counted(count, 'op')})"
+                "ops", f"Scope {before} was renamed to {after} ({counted(count, 'op')})"
             )
     for ops, run, other in ((matching.gone, "base", new), (matching.new, "new", base)):
         if run == _with_more_events(base, new):
@@ -194,7 +194,7 @@ def _findings(matching: Matching, base: Report, new: Report) -> Iterator[Differe
             if records_more and not any(op.op_id in matched for op in finding.ops):
                 continue
             if key not in other:
-                text = f"Only in the {run} run, {finding.harm}: {finding.title}"
+                text = f"Only in the {run} run ({finding.harm}): {finding.title}"
                 yield Difference("finding", text, names)
             elif run == "new" and other[key].harm != finding.harm:
                 text = f"Now {finding.harm} instead of {other[key].harm}: {finding.title}"
@@ -209,7 +209,6 @@ def _differs(before: float, after: float) -> bool:
 
 
 def _transfers(base: Report, new: Report) -> Iterator[Difference]:
-    """Compare transfers per step between each pair of devices."""
     sides = []
     for report in (base, new):
         graph, steps = report.transfer_graph, report.run.steps or 1
@@ -218,7 +217,7 @@ def _transfers(base: Report, new: Report) -> Iterator[Difference]:
             {(e.source, e.target): (e.count / steps, (e.bytes or 0) / steps) for e in edges}
         )
     before, after = sides
-    per = "per step" if base.run.steps and new.run.steps else "in all"
+    per = "per step" if base.run.steps and new.run.steps else "in total"
     for link in before | after:
         was, now = before.get(link, (0.0, 0.0)), after.get(link, (0.0, 0.0))
         if _differs(was[0], now[0]) or _differs(was[1], now[1]):
@@ -226,12 +225,11 @@ def _transfers(base: Report, new: Report) -> Iterator[Difference]:
                 f"{count:.3g}" + (f" ({size(round(all_bytes))})" if all_bytes else "")
                 for count, all_bytes in (now, was)
             )
-            text = f"Transfers from {link[0]} to {link[1]} {per}: {after_}, not {before_}"
+            text = f"Transfers from {link[0]} to {link[1]} {per}: {after_} instead of {before_}"
             yield Difference("transfers", text)
 
 
 def _input(base: Report, new: Report) -> Iterator[Difference]:
-    """Compare how long steps wait for input, in the same way as step times."""
     if why_not_compared(base, new):
         return
     change = step_time_change(_waits(base), _waits(new))
@@ -248,7 +246,7 @@ def _input(base: Report, new: Report) -> Iterator[Difference]:
 
 
 def _waits(report: Report) -> NDArray[np.float64]:
-    """Return how long each step waited for input, in microseconds; at least 1 each."""
+    """Return the wait of each regular step for input, in microseconds, at least 1."""
     rows = report.input_pipeline.waits.records() if report.input_pipeline else []
     waits = [
         float(row["wait_us"] or 0.0) + float(row["wait_before_us"] or 0.0)
@@ -272,7 +270,7 @@ def _memory(base: Report, new: Report) -> Iterator[Difference]:
     for allocator in sides[0].keys() & sides[1].keys():
         was, now = (side[allocator] for side in sides)
         if _differs(was, now) and abs(now - was) > _LEAST_BYTES:
-            text = f"The peak of {allocator} is {size(now)}, not {size(was)}"
+            text = f"Peak memory of {allocator}: {size(now)} instead of {size(was)}"
             yield Difference("memory", text)
 
 
@@ -294,7 +292,6 @@ def _environment(base: Report, new: Report) -> Iterator[Difference]:
 
 
 def _command(report: Report) -> str | None:
-    """Return the command that captured a run, without the folder and the page that it wrote."""
     command = report.run.command or ""
     # The command of other profiles only names the file that was read.
     return _OUTPUTS.sub("", command) if command.startswith(_CAPTURE) else None

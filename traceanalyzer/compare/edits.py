@@ -6,11 +6,11 @@ from pathlib import Path
 
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
-from traceanalyzer.model import Finding, Report
+from traceanalyzer.model import FindingRecord, Report
 from traceanalyzer.model.changes import Change, Edit
 
 
-def changes_for(report: Report, finding: Finding) -> tuple[Change, ...]:
+def changes_for(report: Report, finding: FindingRecord) -> tuple[Change, ...]:
     """Return the changes that fix a finding, with those that its ops need, too.
 
     Raises:

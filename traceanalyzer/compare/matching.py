@@ -1,4 +1,4 @@
-"""Matches the ops of two runs, although names and numbers differ."""
+"""Matches the ops of two runs, even if their names and numbers differ."""
 
 import re
 from collections import defaultdict
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from traceanalyzer.model import Finding, Report
+from traceanalyzer.model import FindingRecord, Report
 
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
@@ -23,7 +23,7 @@ class ComparedOp:
     requested_device: str
     placement: str  # "cpu", "gpu", "unknown", or another device; without a GPU: predicted
     place: tuple[str, int] | None  # file and line
-    finding: Finding | None
+    finding: FindingRecord | None
 
     @property
     def scope(self) -> str:
@@ -38,7 +38,7 @@ class ComparedOp:
 
 @dataclass(frozen=True)
 class Matching:
-    """The ops that two runs share, and those that only one of them has."""
+    """The ops that two runs share, and the ops that only one of them has."""
 
     pairs: tuple[tuple[ComparedOp, ComparedOp], ...]
     gone: tuple[ComparedOp, ...]
@@ -47,7 +47,7 @@ class Matching:
 
 
 def ops_of(report: Report) -> tuple[ComparedOp, ...]:
-    """Return the ops that compute, as far as the report lists them."""
+    """Return the computing ops that the report lists."""
     there = report.on_a_gpu
     findings = report.findings if there is None else there.findings
     finding_of = {op.op_id: f for f in findings for op in (*f.ops, *f.dragged_along)}
@@ -97,7 +97,7 @@ _LOOSE_KEYS: Final[Sequence[Callable[[ComparedOp], Hashable]]] = (
 
 
 def match(base: Sequence[ComparedOp], new: Sequence[ComparedOp]) -> Matching:
-    """Match the ops of two runs, each with at most one of the other."""
+    """Match the ops of two runs one to one."""
     sure = _matched(sorted(base, key=_order), sorted(new, key=_order), _KEYS)
     total = len(base) + len(new)
     share = 2 * len(sure.pairs) / total if total else 1.0
@@ -110,7 +110,7 @@ def _matched(
     new: Sequence[ComparedOp],
     keys: Sequence[Callable[[ComparedOp], Hashable]],
 ) -> Matching:
-    """Match ops by one key after the other: the n-th op with a key is the n-th of the other run."""
+    """Match ops by each key in turn; the n-th op with a key matches the n-th of the other run."""
     pairs: list[tuple[ComparedOp, ComparedOp]] = []
     for key in keys:
         partners: dict[Hashable, list[ComparedOp]] = defaultdict(list)
@@ -124,6 +124,6 @@ def _matched(
 
 
 def _order(op: ComparedOp) -> tuple[Any, ...]:
-    """Sort names by their numbers, so that the n-th op of one run meets the n-th of the other."""
+    """Return a sort key that compares the numbers in names as numbers: a_2 comes before a_10."""
     parts = [(int(p), "") if p.isdigit() else (-1, p) for p in re.split(r"(\d+)", op.name)]
     return (op.function, parts, op.place or ("", 0))

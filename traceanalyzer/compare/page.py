@@ -16,7 +16,7 @@ _SECTIONS: Final = {
     "unknown": "Ops whose device is unknown in one run",
     "finding": "Findings",
     "types": "Types",
-    "ops": "Renamed ops, and ops of one run only",
+    "ops": "Renamed ops, and ops in only one run",
     "transfers": "Transfers",
     "input": "Input",
     "memory": "Memory",

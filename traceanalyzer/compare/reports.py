@@ -1,4 +1,4 @@
-"""Reports to compare or check: of a trace, or read from a `report.json`."""
+"""Builds reports from traces, or reads them from `report.json`, to compare or check them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from traceanalyzer.format import printable
 from traceanalyzer.model import (
     SCHEMA_VERSION,
     CaptureFileWhere,
-    Finding,
+    FindingRecord,
     Report,
     SourceWhere,
     TraceWhere,
@@ -23,7 +23,7 @@ _AGAIN: Final = "write it with `traceanalyzer report PATH --json FILE`"
 
 
 def is_report(path: Path) -> bool:
-    """Whether a path is named like a `report.json`; `trace.json.gz` is a trace."""
+    """Return whether a path is named like a `report.json`; `trace.json.gz` is a trace."""
     return path.suffix == ".json" and not path.is_dir()
 
 
@@ -48,7 +48,7 @@ def read_report(file: Path) -> Report:
         raise TraceFormatError(msg) from error
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        what = "not a report of traceanalyzer"
+        what = "not a traceanalyzer report"
         if version is not None:
             needed = f"schema version {SCHEMA_VERSION} is needed"
             what = f"schema version {printable(str(version)[:20])}, but {needed}"
@@ -62,7 +62,7 @@ def read_report(file: Path) -> Report:
 
 
 def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file has there
-    """Return the place of a piece of evidence. Its keys determine the kind of place.
+    """Decode the place of a piece of evidence; the keys of `value` determine its type.
 
     Raises:
         msgspec.ValidationError: The value is not a place.
@@ -72,7 +72,7 @@ def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file ha
     return msgspec.convert(value, next((kinds[k] for k in kinds if k in keys), TraceWhere))
 
 
-def findings_of(report: Report) -> dict[str, Finding]:
+def findings_of(report: Report) -> dict[str, FindingRecord]:
     """Return all findings by id, also the predicted ones."""
     there = report.on_a_gpu
     predicted = () if there is None else there.findings

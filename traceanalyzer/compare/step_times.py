@@ -1,4 +1,4 @@
-"""Whether the steps of two runs take different times, or only vary."""
+"""Decides whether the step times of two runs differ by more than their usual variation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _BETWEEN_RUNS_US: Final = 500.0
 
 @dataclass(frozen=True)
 class StepTimeChange:
-    """How much longer the median step of a run takes than that of another; below 0: shorter."""
+    """The change of the median step time from one run to another, with a 95 % interval."""
 
     base_us: float
     new_us: float
@@ -31,13 +31,12 @@ class StepTimeChange:
 
     @property
     def is_seen(self) -> bool:
-        """Whether the change is larger than the difference between two runs of one program."""
+        """Whether the change exceeds the usual difference between two runs of one program."""
         nearest = max(self.low, -self.high)
         usual_us = _BETWEEN_RUNS * self.base_us + _BETWEEN_RUNS_US
         return nearest > 0 and abs(self.new_us - self.base_us) > usual_us
 
     def __str__(self) -> str:
-        """Return the change in words."""
         if not self.is_seen:
             return "no difference seen"
         near, far = sorted((abs(self.low), abs(self.high)))
@@ -57,9 +56,9 @@ def why_not_compared(base: Report, new: Report) -> str:
     """Return why the step times of two reports cannot be compared; "" if they can be."""
     was, now = (report.run.host_tracer_level for report in (base, new))
     if was is not None and now is not None and was != now:
-        return f"host tracer level {now} slows steps in another way than level {was}"
+        return f"host tracer levels {was} and {now} slow steps by different amounts"
     if min(len(step_times(base)), len(step_times(new))) < FEWEST_STEPS:
-        return f"that takes {FEWEST_STEPS} regular steps each"
+        return f"each run needs {FEWEST_STEPS} regular steps"
     for run, report in (("base", base), ("new", new)):
         if any(each.id == "cpus_taken" for each in report.health):
             return f"other processes took the CPUs during the {run} run"
@@ -74,10 +73,10 @@ def compared_step_times(base: Report, new: Report) -> StepTimeChange | None:
 
 
 def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
-    """Return how the median step time changed, with its spread; None if there are few steps.
+    """Return how the median step time changed, with its interval; None if there are few steps.
 
-    The spread is a moving-block bootstrap: blocks of neighbouring steps are drawn, because slow
-    steps come in groups. The result depends on the data alone.
+    The interval comes from a moving-block bootstrap: it draws blocks of neighbouring steps, because
+    slow steps come in groups. The same data always give the same result.
     """
     if min(len(base), len(new)) < FEWEST_STEPS:
         return None
@@ -88,7 +87,6 @@ def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
 
 
 def _medians(times: Times, rng: np.random.Generator) -> Times:
-    """Return the median of each resample."""
     count = len(times)
     length = max(1, round(count ** (1 / 3)))
     starts = rng.integers(count, size=(_RESAMPLES, -(-count // length)))

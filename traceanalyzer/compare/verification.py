@@ -1,4 +1,4 @@
-"""Whether a fix helped: a finding of one run, looked up in a run after the fix."""
+"""Checks whether a fix helped: looks up a finding of one run in a run after the fix."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from traceanalyzer.compare.step_times import (
 )
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted, duration, series
-from traceanalyzer.model import Finding, Gain, Report
+from traceanalyzer.model import FindingRecord, Gain, Report
 
 _MOST_NAMED: Final = 5
 
@@ -32,7 +32,6 @@ class Verdict:
     is_prediction: bool  # the new run had no GPU: placement is predicted
 
     def __str__(self) -> str:
-        """Return the verdict in words."""
         parts = [f"{self.on_gpu} on the GPU"] * bool(self.on_gpu)
         parts += [f"{self.gone} no longer recorded"] * bool(self.gone)
         left = self.ops - self.on_gpu - self.gone
@@ -40,7 +39,7 @@ class Verdict:
         said = "Fixed" if self.is_fixed else "Still there"
         said += " (predicted for a machine with a GPU)" if self.is_prediction else ""
         if self.ops:
-            said += f": of {counted(self.ops, 'op')}, {', '.join(parts)}"
+            said += f": {counted(self.ops, 'op')} ({', '.join(parts)})"
         if self.why:
             said += f". {self.why}"
         return f"{said}. {self._steps()}"
@@ -56,7 +55,7 @@ class Verdict:
         return f"Steps: {change} ({times}).{expected}"
 
 
-def finding_of(report: Report, finding_id: str | None) -> Finding:
+def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
     """Return a finding by its id; without one, the only harmful finding.
 
     Raises:
@@ -76,7 +75,7 @@ def finding_of(report: Report, finding_id: str | None) -> Finding:
     return chosen[0]
 
 
-def verified(base: Report, finding: Finding, new: Report) -> Verdict:
+def verified(base: Report, finding: FindingRecord, new: Report) -> Verdict:
     """Return whether a finding of `base` is fixed in `new`."""
     ids = {op.op_id for op in finding.ops}
     matching = match(ops_of(base), ops_of(new))

@@ -1,1 +1,1 @@
-"""Why TensorFlow sees no GPU: probes find facts, and checks of the facts name what to change."""
+"""Finds out why TensorFlow sees no GPU: probes collect facts, and checks derive fixes from them."""

@@ -25,7 +25,7 @@ _MEMORY: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Diagnosis:
+class Checkup:
     """The doctor's result."""
 
     checks: tuple[Check, ...]
@@ -34,12 +34,12 @@ class Diagnosis:
 
     @property
     def obstacles(self) -> tuple[Check, ...]:
-        """What keeps TensorFlow from using a GPU, in the order to fix it."""
+        """The obstacles to using a GPU, in the order in which to remove them."""
         return tuple(check for check in self.checks if check.status == "obstacle")
 
 
-def diagnose(facts: MachineFacts) -> Diagnosis:
-    """Return the checklist. If TensorFlow lists a GPU, nothing below that is an obstacle."""
+def diagnose(facts: MachineFacts) -> Checkup:
+    """Return the result. If TensorFlow lists a GPU, earlier obstacles are only warnings."""
     below = [*before_tensorflow(facts), *check_import(facts)]
     sees_gpu = bool(facts.answer and facts.answer.gpus)
     if sees_gpu:
@@ -52,7 +52,7 @@ def diagnose(facts: MachineFacts) -> Diagnosis:
         checks += made
         script_sees_gpu = bool(facts.script.gpus)
     log = facts.answer.log if facts.answer is not None else ()
-    return Diagnosis(checks=tuple(checks), usable=sees_gpu and script_sees_gpu, log=log)
+    return Checkup(checks=tuple(checks), usable=sees_gpu and script_sees_gpu, log=log)
 
 
 def has_obstacle(facts: MachineFacts) -> bool:
@@ -99,7 +99,7 @@ def _answer(facts: MachineFacts, *, is_explained: bool) -> Iterator[Check]:
 
 
 def _script(facts: MachineFacts, script: Script) -> Iterator[Check]:
-    """Check what a script did to the GPUs before TensorFlow made its devices."""
+    """Check whether a script limited the GPUs before TensorFlow created its devices."""
     hides = False
     # The last choice of each kind counts.
     for limit in {each.kind: each for each in script.limits}.values():

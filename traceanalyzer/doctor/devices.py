@@ -35,10 +35,10 @@ def check_variables(facts: MachineFacts) -> Iterator[Check]:
 
 
 def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[CudaGpu, ...], str]:
-    """Return the GPUs that a value of `CUDA_VISIBLE_DEVICES` leaves, and why it leaves none.
+    """Return the GPUs that a value of `CUDA_VISIBLE_DEVICES` leaves visible; if none, also why.
 
-    CUDA uses the list up to the first entry that is neither a GPU's number nor its UUID. Without
-    known GPUs, only a value that can never name one is known to hide them.
+    CUDA uses the list up to the first entry that is neither a GPU's number nor its UUID. If the
+    GPUs are unknown, only a value that cannot name any GPU counts as hiding them.
     """
     if value is None:
         return tuple(gpus), ""
@@ -79,10 +79,10 @@ def check_devices(facts: MachineFacts) -> Iterator[Check]:
 
 
 def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
-    """Compare a GPU with the list that TensorFlow was built for.
+    """Compare a GPU's compute capability with the ones that TensorFlow was built for.
 
-    Machine code (sm_70) runs on GPUs of the same major version from its minor version on; PTX
-    (compute_90) is compiled for any newer GPU.
+    Machine code (sm_70) runs on GPUs with the same major version and the same or a higher minor
+    version. PTX (compute_90) is compiled for any newer GPU.
     """
     installed = facts.installation
     built = (installed.build or {}).get("cuda_compute_capabilities")
@@ -106,7 +106,7 @@ def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
 
 
 def _version(text: str) -> tuple[int, int]:
-    """Return the version of `sm_75` or `compute_90`."""
+    """Return the compute capability in `sm_75` or `compute_90`."""
     digits = re.sub(r"\D", "", text)
     return int(digits[:-1] or 0), int(digits[-1:] or 0)
 
@@ -114,10 +114,10 @@ def _version(text: str) -> tuple[int, int]:
 def _multiprocessors(
     facts: MachineFacts, gpu: CudaGpu, visible: Sequence[CudaGpu]
 ) -> Iterator[Check]:
-    """Compare a GPU's size with the minimum, as `GetMinGPUMultiprocessorCount` computes it."""
+    """Compare a GPU's multiprocessors with the minimum (`GetMinGPUMultiprocessorCount`)."""
     value = facts.installation.variables.get(_MINIMUM, "")
     needs = min(_DEFAULT_MINIMUM, max(each.multiprocessors for each in visible))
-    how = "the default, 8, or the size of the largest GPU if that is smaller"
+    how = "the default: 8, or the number of multiprocessors of the largest GPU if lower"
     if value.strip().isdigit():
         needs, how = int(value), f"{_MINIMUM}={value!r}"
     if gpu.multiprocessors < needs:
@@ -125,7 +125,6 @@ def _multiprocessors(
 
 
 def _shared(facts: MachineFacts) -> Iterator[Check]:
-    """Check how much GPU memory other processes leave free."""
     for gpu in facts.driver.nvml_gpus:
         if gpu.free_bytes is not None and gpu.total_bytes:
             if gpu.free_bytes >= _ENOUGH * gpu.total_bytes:

@@ -1,4 +1,4 @@
-"""Examines a machine: starts the probes side by side, each with a time limit, and diagnoses."""
+"""Examines a machine: runs probes in parallel, each with a time limit, and diagnoses the facts."""
 
 import os
 import shlex
@@ -11,16 +11,16 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from traceanalyzer.doctor.checklist import Diagnosis, diagnose, has_obstacle
+from traceanalyzer.doctor.checklist import Checkup, diagnose, has_obstacle
 from traceanalyzer.doctor.facts import (
     Answer,
     Driver,
-    Failure,
     Installation,
     Library,
     Limit,
-    Machine,
     MachineFacts,
+    OperatingSystem,
+    ProbeFailure,
     Script,
 )
 from traceanalyzer.doctor.knowledge import libraries_of, table
@@ -33,7 +33,7 @@ _HIDES: Final = "CUDA_VISIBLE_DEVICES"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class Examination:
     """What to examine, and how long each part may take."""
 
     interpreter: Sequence[str] = (sys.executable,)
@@ -49,21 +49,21 @@ class Request:
     patience_s: float = 2.5
 
 
-def examine(request: Request) -> Diagnosis:
+def examine(request: Examination) -> Checkup:
     """Return whether TensorFlow can use a GPU on this machine, and if not, why.
 
     Raises:
-        TraceAnalyzerError: The interpreter runs no Python.
+        TraceAnalyzerError: The interpreter cannot run Python.
     """
     with ExitStack() as stack:
         return diagnose(_Gathering(request, stack).facts())
 
 
 class _Gathering:
-    def __init__(self, request: Request, stack: ExitStack) -> None:
+    def __init__(self, request: Examination, stack: ExitStack) -> None:
         self._request, self._stack = request, stack
         self._began_s = time.monotonic()
-        self._failures: dict[str, Failure] = {}
+        self._failures: dict[str, ProbeFailure] = {}
 
     def facts(self) -> MachineFacts:
         request = self._request
@@ -83,7 +83,7 @@ class _Gathering:
         found = replace(
             found,
             libraries=tuple(self._libraries(found.installation)),
-            machine=self._record(Machine, machine, "machine"),
+            machine=self._record(OperatingSystem, machine, "machine"),
             driver=self._record(Driver, driver, "driver"),
             failures=self._failures,
         )
@@ -111,7 +111,7 @@ class _Gathering:
         if name == "installation" and not (result.reported or result.is_cut_off):
             ended = "ended" if result.failure is None else result.failure.text
             words = shlex.join(self._request.interpreter)
-            advice = "name an interpreter that works, with --python"
+            advice = "name a working interpreter with --python"
             msg = f"{words}: {ended} before it ran any Python code; {advice}"
             raise TraceAnalyzerError(msg)
         if result.failure is not None:
@@ -136,7 +136,7 @@ class _Gathering:
             done = {library.name for library in found}
             names = [name for name in names if name not in done]
             if result.failure is not None and names:
-                error = f"it {result.failure.text} when it was opened"
+                error = f"the process that opened it {result.failure.text}"
                 found.append(Library(name=names.pop(0), error=error))
         return found + [Library(name=name, error=None) for name in names]
 

@@ -28,8 +28,8 @@ class Node:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
-    """What the operating system's kernel reports."""
+class OperatingSystem:
+    """The facts that the operating system's kernel reports."""
 
     pci: tuple[PciGpu, ...] = ()
     nodes: tuple[Node, ...] = ()
@@ -53,7 +53,7 @@ class NvmlGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class CudaGpu:
-    """A GPU as CUDA describes it, whatever `CUDA_VISIBLE_DEVICES` says."""
+    """A GPU as CUDA describes it, regardless of `CUDA_VISIBLE_DEVICES`."""
 
     name: str
     major: int
@@ -69,7 +69,7 @@ class CudaGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """What the driver's libraries answer; None if they do not."""
+    """The answers of the driver's libraries; None where there is no answer."""
 
     nvml_code: int | None = None
     nvml_error: str | None = None
@@ -109,7 +109,7 @@ class Installation:
 
     @property
     def site(self) -> str:
-        """The folder of installed packages that TensorFlow is in, "" if unknown."""
+        """The site-packages folder that contains TensorFlow; "" if unknown."""
         return self.origin.rpartition("/tensorflow/")[0] if self.origin else ""
 
     @property
@@ -134,7 +134,7 @@ class Installation:
 
     @property
     def cuda(self) -> tuple[int, int] | None:
-        """The version of CUDA that TensorFlow was built for; None if for none."""
+        """The version of CUDA that TensorFlow was built for; None if built without CUDA."""
         if not self.build or self.build.get("is_cuda_build") is not True:
             return None
         major, minor, *_ = (*numbers(str(self.build.get("cuda_version", ""))), 0, 0)
@@ -154,7 +154,7 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """TensorFlow's own answer."""
+    """TensorFlow's answer: which GPUs it lists, and what it logs."""
 
     version: str | None = None
     gpus: tuple[str, ...] | None = None  #: None if it did not answer
@@ -174,7 +174,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """What a script did to the GPUs before TensorFlow created its devices."""
+    """How a script limited the visible GPUs before TensorFlow created its devices."""
 
     limits: tuple[Limit, ...] = ()
     may_hide: tuple[int, ...] = ()  #: lines of the script with a name that can hide GPUs
@@ -184,7 +184,7 @@ class Script:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
+class ProbeFailure:
     """A probe that crashed or was stopped."""
 
     step: str
@@ -195,17 +195,17 @@ class Failure:
 class MachineFacts:
     """Everything the probes found. Parts that were not requested are None."""
 
-    machine: Machine = Machine()
+    machine: OperatingSystem = OperatingSystem()
     driver: Driver = Driver()
     installation: Installation = Installation()
     libraries: tuple[Library, ...] = ()
     answer: Answer | None = None
     script: Script | None = None
-    failures: Mapping[str, Failure] = field(default_factory=dict)  #: by probe or library
+    failures: Mapping[str, ProbeFailure] = field(default_factory=dict)  #: by probe or library
 
     @property
     def has_gpu(self) -> bool:
-        """Whether anything shows an NVIDIA GPU."""
+        """Whether any probe found an NVIDIA GPU."""
         on_bus = any(gpu.vendor == NVIDIA for gpu in self.machine.pci) or self.machine.tegra
         return on_bus or bool(self.driver.cuda_gpus or self.driver.nvml_gpus)
 

@@ -121,7 +121,7 @@ def _not_found(facts: MachineFacts) -> Iterator[Check]:
         advice = "Let the loader find the Windows driver"
         command = "echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/wsl.conf && sudo ldconfig"
     elif facts.machine.container:
-        advice = "Start the container so that it gets the driver's compute libraries"
+        advice = "Start the container with access to the driver's compute libraries"
         if capabilities:
             advice += f"; NVIDIA_DRIVER_CAPABILITIES is {capabilities!r}"
         command = "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
@@ -131,7 +131,7 @@ def _not_found(facts: MachineFacts) -> Iterator[Check]:
 
 def _init_failed(facts: MachineFacts, code: int) -> Check:
     known = table("cuda_errors").get(str(code), {})
-    advice = known.get("fix", "Look up the error in NVIDIA's list, and read the kernel's messages")
+    advice = known.get("fix", "Look up the error in NVIDIA's list, and read the kernel log")
     return found(
         "cuda_init_failed",
         why=known.get("why", "the driver reports an error"),

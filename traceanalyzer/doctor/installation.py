@@ -1,4 +1,4 @@
-"""The checks of the interpreter and of the TensorFlow in it."""
+"""The checks of the interpreter and its TensorFlow."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ from traceanalyzer.doctor.facts import Installation, MachineFacts, numbers
 from traceanalyzer.doctor.knowledge import import_error, table
 from traceanalyzer.format import listed
 
-_NO_AVX: Final = ", since the processor lacks AVX, which TensorFlow's packages need"
+_NO_AVX: Final = ", since the processor lacks AVX, which TensorFlow's packages require"
 _WINDOWS_LAST: Final = (2, 10)  # the last version that supports GPUs on Windows itself
 _PARTS: Final = frozenset({"tensorflow-intel", "tensorflow-cpu-aws"})  # of `tensorflow` elsewhere
 
@@ -61,7 +61,7 @@ def check_import(facts: MachineFacts) -> Iterator[Check]:
             "import_fails",
             why=f": the process crashes{_NO_AVX if 'SIGILL' in failure.text else ''}",
             error=f"{failure.step} {failure.text}{said}",
-            advice="Install it again, in a new environment",
+            advice="Reinstall TensorFlow in a new environment",
             command=reinstall,
         )
 
@@ -95,10 +95,10 @@ def _cpu_only(installed: Installation) -> Check:
     advice, run = "Install the build that supports GPUs", installed.pip
     command = f"{run} uninstall -y {installed.package} && {run} install 'tensorflow[and-cuda]'"
     if installed.system == "Darwin":
-        advice = "Use Apple's plugin for its GPUs; on macOS, TensorFlow supports no NVIDIA GPU"
+        advice = "Use Apple's plugin for Apple GPUs; TensorFlow supports no NVIDIA GPU on macOS"
         command = f"{run} install tensorflow-metal"
     elif installed.system == "Windows" and numbers(installed.version)[:2] > _WINDOWS_LAST:
-        advice = "Use WSL: since 2.11, TensorFlow supports no GPU on Windows itself"
+        advice = "Use WSL: TensorFlow 2.11 and newer support no GPU on native Windows"
         command = "wsl --install  # then, in WSL: pip install 'tensorflow[and-cuda]'"
     elif installed.machine in {"aarch64", "arm64"}:
         advice = "Use NVIDIA's container: PyPI's packages for ARM support no GPU"

@@ -15,7 +15,7 @@ from traceanalyzer.doctor.facts import numbers
 
 @dataclass(frozen=True, kw_only=True)
 class Article:
-    """A piece of advice from articles, and what it is worth."""
+    """A piece of advice from articles, and our verdict on it."""
 
     advice: str
     verdict: str

@@ -58,7 +58,6 @@ def _is_cupti(library: Library) -> bool:
 
 
 def _same(library: Library) -> list[str]:
-    """Return files of the same name in folders that are not searched."""
     return [path for path in library.others if PurePath(path).name == library.name]
 
 
@@ -98,7 +97,6 @@ def _where(installed: Installation, library: Library) -> str:
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:
-    """Return whether a file is in one of the folders once links are resolved."""
     real = os.path.realpath(PurePath(path).parent)
     return any(folder and os.path.realpath(folder) == real for folder in folders)
 
@@ -120,7 +118,7 @@ def _replaced(installed: Installation, libraries: Sequence[Library]) -> Iterator
 
 
 def _cudnn(installed: Installation, libraries: Sequence[Library]) -> Iterator[Check]:
-    """Compare cuDNN with the one that TensorFlow was built with; the minor version counts."""
+    """Check that cuDNN is not older than the major and minor version TensorFlow was built with."""
     library = next((e for e in libraries if e.name.startswith("libcudnn") and e.version), None)
     extra = (text for each in installed.distributions for text in each.cuda_wheels)
     wanted = next(filter(None, map(_CUDNN.match, extra)), None)

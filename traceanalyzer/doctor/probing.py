@@ -1,4 +1,4 @@
-"""Runs a probe in a child process with a time limit: none can hang or crash the caller."""
+"""Runs probes in child processes with a time limit, so that none can hang or crash the caller."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any, Final
 
-from traceanalyzer.doctor.facts import Failure
+from traceanalyzer.doctor.facts import ProbeFailure
 
 _MOST_BYTES: Final = 1_000_000  # of output
 _LONGEST_LINE: Final = 1000
@@ -25,13 +25,13 @@ class ProbeResult:
     """What a probe reported before it ended."""
 
     reported: tuple[dict[str, Any], ...] = ()
-    failure: Failure | None = None
+    failure: ProbeFailure | None = None
     log: tuple[str, ...] = ()  #: lines of stderr
     is_cut_off: bool = False  #: whether it still ran when its time was over
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts as one mapping; the last of each name counts."""
+        """The facts as one mapping; later values replace earlier ones."""
         return {key: value for each in self.reported for key, value in each.items()}
 
 
@@ -66,7 +66,7 @@ class Probe:
             self._problem = f"cannot be started ({(error.strerror or str(error)).lower()})"
 
     def result(self, until_s: float) -> ProbeResult:
-        """Wait until the process ends; kill it at a given time of `time.monotonic`."""
+        """Return the result when the process ends; kill it at `until_s` (of `time.monotonic`)."""
         while self.runs() and time.monotonic() < until_s:
             if signal.SIGINT in signal.sigpending():  # blocked by a capture, and not the probe's
                 until_s = 0.0
@@ -85,7 +85,7 @@ class Probe:
         reported = tuple(_facts(_text(self._out)))
         log = tuple(line[:_LONGEST_LINE] for line in _text(self._err).splitlines())
         steps = [str(each["step"]) for each in reported if "step" in each]
-        failure = Failure(step=steps[-1] if steps else "", text=problem) if problem else None
+        failure = ProbeFailure(step=steps[-1] if steps else "", text=problem) if problem else None
         return ProbeResult(reported=reported, failure=failure, log=log, is_cut_off=is_cut_off)
 
     def runs(self) -> bool:
@@ -93,7 +93,7 @@ class Probe:
         return self._process is not None and self._process.poll() is None
 
     def close(self) -> None:
-        """End the process and all that it started, and delete its output."""
+        """Kill the process and all processes that it started, and delete its output."""
         self._kill()
         self._stack.close()
 

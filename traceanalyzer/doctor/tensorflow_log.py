@@ -1,6 +1,6 @@
 """TensorFlow's log lines about GPUs, of 2.12 to 2.21, each with its source file.
 
-The two forms of lines; abseil's is used since about 2.18:
+Lines have one of two forms; TensorFlow uses the second, abseil's, since about 2.18:
     2026-11-21 12:26:08.510075: I tensorflow/core/util/dump_graph.cc:240] Dumped Graph to ...
     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
 """
@@ -27,7 +27,7 @@ _MEANINGS: Final = (
 
 
 def log_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Return the first log lines of TensorFlow among the lines of its stderr."""
+    """Return TensorFlow's first log lines from the lines of its stderr."""
     return islice(filter(_LOG_LINE.search, lines), _MOST_LINES)
 
 

@@ -109,7 +109,7 @@ class _Changes:
 
         Args:
             variant: A suffix to the name of its texts.
-            surely: The certain share of the smallest possible saving.
+            surely: The share of the smallest saving that is certain.
             words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline
@@ -146,7 +146,7 @@ class _Changes:
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
 
     def _contended(self, work_ps: float) -> float:
-        """Return the least wait for work that competes with the steps for all CPUs."""
+        """Return the minimum wait if the work competes with the steps for all CPUs."""
         return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
@@ -165,13 +165,12 @@ class _Changes:
     # --- changes -------------------------------------------------------------------------------
 
     def _rewritten(self) -> InputFix:
-        """Replace Python, which runs one call at a time, with TensorFlow ops."""
+        """Return the fix to replace Python, which runs one call at a time, with TensorFlow ops."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
         return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
 
     def _parallel(self) -> Iterator[InputFix]:
-        """Call the function several times in parallel."""
         cpus = self._cpus
         calling = self._pipeline.calling_ps(self._row)
         at_once = self._calls_at_once() if calling else 1.0
@@ -192,7 +191,7 @@ class _Changes:
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
-        """Call the function once per batch, if calls cost more than their ops."""
+        """Yield the fix to call the function once per batch, if calls cost more than their ops."""
         if self._calls_python or not is_positive(self._stage["calls"]):
             return
         stages = [self._pipeline.stages[k] for k in self._pipeline.chain(self._row)]
@@ -212,13 +211,13 @@ class _Changes:
         )
 
     def _several(self, kind: _Kind) -> InputFix:
-        """Use several generators or files in parallel: at best, all CPUs share the work."""
+        """Return the fix to use several generators or files; at best, all CPUs share the work."""
         best = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
         worst = self._wait_beside_section(self._busy_ps)
         return self._fix(kind, best, worst, number=self._cpus or 4)
 
     def _prefetched(self) -> Iterator[InputFix]:
-        """Prepare elements in advance, if steps make their own now."""
+        """Yield the fix to prefetch elements, if steps prepare them on their own thread."""
         pipeline = self._pipeline
         if self._section != PROGRAM:
             return
@@ -234,7 +233,7 @@ class _Changes:
         )
 
     def _cached(self) -> Iterator[InputFix]:
-        """Keep the elements, if each epoch makes the same ones."""
+        """Yield the fix to cache the elements, if each epoch produces the same ones."""
         pipeline = self._pipeline
         chain = [(k, str(pipeline.stages[k]["type"])) for k in pipeline.chain(self._row)]
         fans = [k for k, op_type in chain if _FANS_OUT.fullmatch(op_type)]
@@ -256,7 +255,7 @@ class _Changes:
             provisos += (
                 " Do this only if the Python function returns the same value for the same element."
             )
-            or_none = ", and none at all if Python returns other values each time"
+            or_none = ", and none at all if Python returns different values each time"
         if is_positive(stage["element_bytes"]):
             each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
             size = f", about {size_text(each)}"

@@ -1,4 +1,4 @@
-"""The rate of a pipeline, as recorded or with a stage that takes more or less time.
+"""Models the rate of a pipeline, as recorded or if a stage took more or less time.
 
 A pipeline works in sections. A stage that prepares elements in advance requests its inputs on a
 separate thread. The stages from there to the next such stage share that thread, so their work adds
@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.tables.stage_events import Spans
+from traceanalyzer.tables.stage_events import StageIntervals
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.units import PS_PER_US
 
@@ -48,7 +48,7 @@ class Pipeline:
     """One pipeline during the regular steps of a host."""
 
     stages: Mapping[int, Mapping[str, Any]]  #: by row of the host's table of stages
-    work: Spans  #: busy times of stages, by the same rows
+    work: StageIntervals  #: busy times of stages, by the same rows
     waiting: Intervals  #: when the program waited
     waits: StepWaits
 
@@ -85,7 +85,7 @@ class Pipeline:
         return found
 
     def spans(self, rows: Collection[int]) -> Intervals:
-        """Return when some of these stages were busy."""
+        """Return when any of these stages was busy."""
         return _joined([self._spans_of[row] for row in rows])
 
     @cached_property
@@ -93,7 +93,7 @@ class Pipeline:
         """When each stage was busy.
 
         Between two calls, a stage that prepares elements in advance passes them from thread to
-        thread. That is work, too, unless its inputs were busy then.
+        thread. That time counts as busy unless its inputs were busy then.
         """
         found = {}
         for row, stage in self.stages.items():
@@ -107,11 +107,11 @@ class Pipeline:
         return found
 
     def recorded(self, rows: Collection[int]) -> Intervals:
-        """Return when the trace shows some of these stages busy."""
+        """Return when the trace shows any of these stages busy."""
         return times_of(self.work, np.isin(self.work.row, np.array(list(rows), np.int64)))
 
     def busy_ps(self, rows: Collection[int]) -> float:
-        """Return the wall-clock time per step in which some of these stages were busy."""
+        """Return the wall-clock time per step in which any of these stages was busy."""
         return self._per_step(self.spans(rows))
 
     def calling_ps(self, row: int) -> float:
@@ -128,21 +128,21 @@ class Pipeline:
 
     @cached_property
     def own_ps(self) -> float:
-        """Work on the program's thread, per step."""
+        """Time per step in which stages on the program's thread were busy."""
         return self.busy_ps(self.sections.get(PROGRAM, []))
 
     @cached_property
     def slowest_ps(self) -> float:
-        """Work of the busiest other section, per step."""
+        """Time per step in which the busiest other section worked."""
         return self.slowest_without()
 
     def slowest_without(self, rows: Iterable[int] = ()) -> float:
-        """Return the work of the busiest section except the program's, without some rows."""
+        """Return the time per step of the busiest section except the program's, without `rows`."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step, given the work of the program's and the busiest section."""
+        """Return the wait per step, given the times of the program's and of the busiest section."""
         return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 
@@ -152,7 +152,7 @@ def _joined(times: Sequence[Intervals]) -> Intervals:
     return union(start, np.concatenate([none, *(each.end_ps for each in times)]) - start)
 
 
-def times_of(spans: Spans, chosen: NDArray[np.bool_] | slice = slice(None)) -> Intervals:
+def times_of(spans: StageIntervals, chosen: NDArray[np.bool_] | slice = slice(None)) -> Intervals:
     """Return the times that some spans cover."""
     start = spans.start_ps[chosen]
     return union(start, spans.end_ps[chosen] - start)

@@ -52,7 +52,7 @@ class HostInput:
 
     @property
     def is_handing_over(self) -> bool:
-        """Whether steps wait although elements are ready, since passing them takes long."""
+        """Whether steps wait although elements are ready, because handing them over takes long."""
         waits = self.waits
         return self.verdict == "keeps_up" and waits is not None and waits.share >= _TOO_LONG
 
@@ -116,7 +116,6 @@ def host_input(
 def _pipeline(
     stages: pd.DataFrame, pipelines: Pipelines, waiting: Intervals, waits: StepWaits
 ) -> Pipeline | None:
-    """Return the pipeline for which the steps wait longest."""
     requests = pipelines.requests
     groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[requests.row]
     periods = waits.begin_ps, waits.end_ps
@@ -140,7 +139,6 @@ def _pipeline(
 
 
 def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
-    """Return the stage that was busy longest while the steps waited."""
     in_wait = {k: pipeline.in_wait_ps(k) for k in pipeline.stages}
     row = max(in_wait, key=lambda k: in_wait[k])
     share = min(1.0, in_wait[row] / pipeline.waits.mean_ps)
@@ -180,7 +178,6 @@ def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
 
 
 def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
-    """Return how long one host's steps waited; None without steps."""
     if steps.empty:
         return None
     main = str(main_steps(steps)["name"].iloc[0])

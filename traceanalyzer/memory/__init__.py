@@ -1,1 +1,1 @@
-"""The memory that each allocator had in use, its peak, and what the peak consisted of."""
+"""Computes the memory that each allocator had in use, its peak, and the blocks live at the peak."""

@@ -21,7 +21,7 @@ HELD_BY: Final = ("op_id", "op_name", "data_type", "shape", "region_type")
 
 
 def records_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a host's allocation table by time; missing or impossible sizes are `UNKNOWN`."""
+    """Return a host's allocation table in order of time; implausible sizes become `UNKNOWN`."""
     sizes = {
         name: table[name].astype("Int64").fillna(UNKNOWN).to_numpy(np.int64) for name in _SIZES
     }
@@ -54,17 +54,17 @@ class Ledger:
         return len(self.at_ps)
 
     def unaccounted(self, index: int) -> int:
-        """Return the bytes missing because records are lost, negative for lost deallocations."""
+        """Return the bytes in use that no record explains; negative if deallocations were lost."""
         known = self.reserved[index] + self.before[index] + self.live[index]
         return int(self.in_use[index] - known)
 
     def live_at(self, index: int) -> NDArray[np.int64]:
-        """Return the records whose blocks are live after record `index`; none for -1."""
+        """Return the records whose blocks are live after record `index`; none if it is -1."""
         upto = slice(0, index + 1)
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
     def holders(self, blocks: NDArray[np.int64], sign: NDArray[np.int64] | int = 1) -> pd.DataFrame:
-        """Sum some blocks, each with its sign, by the columns of `HELD_BY`, the largest first."""
+        """Sum the signed sizes of blocks by the columns of `HELD_BY`, largest first."""
         chosen = self.records[list(HELD_BY)].iloc[blocks]
         chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
         groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)

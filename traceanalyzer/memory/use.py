@@ -34,7 +34,7 @@ _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The first moment of highest memory use; its parts add up to `bytes`. None means unknown."""
+    """The first moment of highest memory use. The parts add up to `bytes`; None means unknown."""
 
     at_ps: int
     bytes: int  #: in use
@@ -81,8 +81,8 @@ class AllocatorUse:
 def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[AllocatorUse, ...]:
     """Return the memory that each allocator of one host had in use, device allocators first.
 
-    TensorFlow's plain CPU allocator is not recorded. Beyond `MOST_ALLOCATORS`, those with the
-    fewest records are left out.
+    TensorFlow's plain CPU allocator is not recorded. If there are more than
+    `MOST_ALLOCATORS`, leave out the ones with the fewest records.
     """
     if allocations.empty:
         return ()
@@ -142,7 +142,7 @@ def _peak(book: Ledger) -> Peak:
 
 
 def allocator_kind(name: str) -> AllocatorKind:
-    """Return what kind of memory an allocator hands out."""
+    """Return the kind of memory that an allocator manages."""
     if _GPU.fullmatch(name) or _DEVICE.fullmatch(name):
         return "device"
     if _PINNED.fullmatch(name):
@@ -161,7 +161,7 @@ def sampled(
     Args:
         at_ps: Times, ascending.
         level: The level from each time on.
-        points: The most points to choose.
+        points: The maximum number of points to choose.
     """
     n = len(at_ps)
     if n <= points:
@@ -194,7 +194,6 @@ def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
-    """Return the highest and the last memory in use in each step."""
     if not len(book) or spans.empty:
         return spans.iloc[:0].assign(peak_bytes=0, end_bytes=0)
     level = np.concatenate([[book.at_first], book.in_use, [0]])  # an extra entry for `reduceat`

@@ -10,19 +10,19 @@ from typing import Final, Literal, Self, TypeAlias
 from traceanalyzer.model._record import Cell as Cell
 from traceanalyzer.model._record import Certainty as Certainty
 from traceanalyzer.model._record import Count, Record, Share, Us
+from traceanalyzer.model._record import DataTable as DataTable
 from traceanalyzer.model._record import Direction as Direction
 from traceanalyzer.model._record import Gain as Gain
 from traceanalyzer.model._record import OpRef as OpRef
 from traceanalyzer.model._record import PackedTable as PackedTable
-from traceanalyzer.model._record import Table as Table
 from traceanalyzer.model.blocks import Page
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import (
+    DeviceTimes,
     InputPipeline,
     Memory,
     RoundTripRecord,
     Steps,
-    Timeline,
     TransferGraph,
 )
 
@@ -74,7 +74,7 @@ class RunInfo(Record):
 
 
 class Health(Record):
-    """Something that limits what this trace shows."""
+    """A limit of this trace that readers must know."""
 
     id: str
     severity: Severity
@@ -90,7 +90,7 @@ class ExplainedShares(Record):
 
 
 class StepTime(Record):
-    """Step time over the steps of the run."""
+    """The median and the 95th percentile of the step time."""
 
     median: Us | None
     p95: Us | None
@@ -152,7 +152,7 @@ class Evidence(Record):
     where: Where | None = None  # None for facts outside the run, such as the registry
 
 
-class Blocker(Record):
+class BlockerRecord(Record):
     """One thing that keeps an op off the GPU."""
 
     cause: str
@@ -179,7 +179,7 @@ class Cost(Record):
 
 
 class Fix(Record):
-    """Something to change."""
+    """A change that removes a cause, or the advice to change nothing."""
 
     text: str
     title: str | None = None  # a few words; None if there is nothing to do
@@ -203,7 +203,7 @@ class Fix(Record):
         return cls(text=text, title=title, condition=condition, code=code, checked=checked)
 
 
-class Finding(Record):
+class FindingRecord(Record):
     """Why some ops ran on the CPU."""
 
     id: str
@@ -216,7 +216,7 @@ class Finding(Record):
     modifiers: tuple[str, ...] = ()
     ops: tuple[OpRef, ...]
     dragged_along: tuple[OpRef, ...] = ()
-    blockers: tuple[Blocker, ...] = ()
+    blockers: tuple[BlockerRecord, ...] = ()
     evidence: tuple[Evidence, ...]
     ruled_out: tuple[RuledOut, ...] = ()
     cost: Cost
@@ -250,11 +250,11 @@ class RuleStatus(Record):
     title: str | None = None  # the cause in a few words
 
 
-class OnAGpu(Record):
+class PredictionRecord(Record):
     """Ops that would run on the CPU of a machine with a GPU, from a replay of the placer."""
 
     assumed: str
-    findings: tuple[Finding, ...]
+    findings: tuple[FindingRecord, ...]
     unexplained: Unexplained
     program_differs: tuple[str, ...] = ()  # reasons why the program may behave differently there
     replayed: Count | None = None  # number of ops
@@ -264,8 +264,8 @@ class OnAGpu(Record):
 class Tables(Record):
     """The tables of the run."""
 
-    ops: Table  # the most expensive CPU-placed ops, and the most expensive others
-    steps: Table
+    ops: DataTable  # the most expensive CPU-placed ops, and the most expensive others
+    steps: DataTable
 
 
 class Report(Record):
@@ -276,13 +276,13 @@ class Report(Record):
     run: RunInfo
     health: tuple[Health, ...]
     summary: Summary
-    findings: tuple[Finding, ...]
+    findings: tuple[FindingRecord, ...]
     changes: tuple[Change, ...] = ()  # most saving first
     unexplained: Unexplained
     rules: tuple[RuleStatus, ...]
-    on_a_gpu: OnAGpu | None = None
+    on_a_gpu: PredictionRecord | None = None
     steps: Steps | None = None
-    timeline: Timeline | None = None
+    timeline: DeviceTimes | None = None
     transfer_graph: TransferGraph | None = None
     round_trips: tuple[RoundTripRecord, ...] = ()
     round_trips_total: Count | None = None  # before ``round_trips`` was cut

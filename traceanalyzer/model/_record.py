@@ -24,7 +24,7 @@ _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Record:
-    """A record of the report. Its values become plain and rounded when it is built."""
+    """A record of the report. It converts its values to plain types and rounds them."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -35,27 +35,27 @@ class Record:
             object.__setattr__(self, field.name, value)
 
 
-class Table(Record):
-    """A table, cut or aggregated for reading; ``total_rows`` is the number of rows before that."""
+class DataTable(Record):
+    """A table, shortened or aggregated; ``total_rows`` is the number of rows before that."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total_rows: Count
 
     def __post_init__(self) -> None:
-        """Round each cell by its column's name, so that units apply in tables too."""
+        """Round each cell by the unit in the name of its column."""
         columns = tuple(self.columns)
         rows = tuple(tuple(map(_settled, columns, row)) for row in self.rows)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", rows)
 
     def records(self) -> list[dict[str, Cell]]:
-        """Return the rows as dicts, column by column."""
+        """Return the rows as dicts, by column name."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
 class PackedTable(Record):
-    """A table of too many rows to read one by one; `traceanalyzer.report.packed` opens it."""
+    """A compressed table of many rows; `traceanalyzer.report.packed` unpacks it."""
 
     columns: tuple[str, ...]
     rows: Count
@@ -86,7 +86,7 @@ class Gain(Record):
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
-    """Return a value as in the report: plain, rounded, ``None`` if unknown."""
+    """Convert a value for the report: to a plain type, rounded, ``None`` if unknown."""
     if isinstance(value, list | tuple):
         return tuple(_settled(name, item) for item in value)
     if type(value).__name__ in _PANDAS_MISSING:

@@ -5,7 +5,7 @@ new block needs a class here, a renderer for the page (a template if it can be r
 otherwise a module of `report/web`), and a case in `report.text_output` for terminal and Markdown.
 
 Figures stay numbers with a unit (`Quantity`), so that all renderers round them the same way, and
-the page can show them exactly. Names from traces are hostile: they are plain text everywhere.
+the page can show them exactly. Names from traces can be hostile: they are plain text everywhere.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Reject NaN and infinity; describe unknown figures in words instead."""
+        """Reject NaN and infinity: an unknown figure must be described in words."""
         if not math.isfinite(self.value):
             msg = f"a figure must be finite, not {self.value}"
             raise ValueError(msg)
@@ -167,7 +167,7 @@ class PathStep(_Struct, frozen=True, kw_only=True):
 
 
 class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only=True):
-    """The way of data through devices: GPU op, transfer, CPU op, transfer, GPU op."""
+    """The path of data through devices: GPU op, transfer, CPU op, transfer, GPU op."""
 
     steps: tuple[PathStep, ...]
 
@@ -230,7 +230,7 @@ class Flows(_Struct, tag_field="block", tag="flows", frozen=True, kw_only=True):
 
 
 class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=True):
-    """Every event by thread and stream."""
+    """All events, by thread and stream."""
 
     events: EventTimeline
     #: `from` and `to` are rows of the packed events: a producer and its transfer, a transfer
@@ -239,7 +239,7 @@ class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=
 
 
 class IcicleNode(_Struct, frozen=True, kw_only=True):
-    """A node of a tree; its values include all nodes below it."""
+    """A node of an icicle chart. Its values include all nodes below it."""
 
     parent: int  # index of an earlier node; -1 for a root
     label: str
@@ -249,7 +249,7 @@ class IcicleNode(_Struct, frozen=True, kw_only=True):
 
 
 class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):
-    """A tree whose nodes are as wide as their values; it shows one measure at a time."""
+    """An icicle chart: each node is as wide as its value. It shows one measure at a time."""
 
     measures: tuple[tuple[str, Unit], ...]
     nodes: tuple[IcicleNode, ...]
@@ -332,7 +332,7 @@ class Tab(_Struct, frozen=True, kw_only=True):
 
 
 class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):
-    """Tabs with a shared selection; one tab is shown at a time."""
+    """Tabs with a shared selection. One tab is shown at a time."""
 
     tabs: tuple[Tab, ...]
 
@@ -344,7 +344,7 @@ Block: TypeAlias = (
 
 
 class Section(_Struct, frozen=True, kw_only=True):
-    """A part of the page."""
+    """A section of the page, with a title."""
 
     id: Target
     title: str

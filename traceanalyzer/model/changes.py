@@ -54,7 +54,7 @@ class Candidate(Record):
 
 
 class Change(Record):
-    """One edit that a user can make, or one thing to do."""
+    """One thing that a user can do, such as an edit."""
 
     id: str  # the same when the program is recorded again
     kind: Kind
@@ -79,7 +79,7 @@ class Change(Record):
 
 
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
-    """Return changes with distinct ids: equal ids get numbers, in order."""
+    """Return the changes with unique ids: repeated ids get a number, in order of their lines."""
     used: Counter[str] = Counter()
     found = list(changes)
     for at in sorted(range(len(found)), key=lambda k: found[k].place or ("", 0)):

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 from traceanalyzer.model._record import (
     Certainty,
     Count,
+    DataTable,
     Direction,
     Gain,
     OpRef,
@@ -12,7 +13,6 @@ from traceanalyzer.model._record import (
     Rate,
     Record,
     Share,
-    Table,
     Us,
 )
 
@@ -29,7 +29,7 @@ InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
 
 
 class StepKinds(Record):
-    """Number of steps of each kind; ``partial`` steps are not fully recorded."""
+    """The number of steps of each kind. A ``partial`` step was not fully recorded."""
 
     regular: Count
     warm_up: Count
@@ -38,7 +38,7 @@ class StepKinds(Record):
 
 
 class Steps(Record):
-    """How steps were found and how long they took; the rows are in ``tables.steps``."""
+    """How steps were found and how long they took. ``tables.steps`` has one row per step."""
 
     source: StepSource
     note: str | None = None
@@ -55,7 +55,7 @@ StepPart: TypeAlias = Literal[
 
 
 class PhaseTime(Record):
-    """Time of a part of a regular step. The parts add up to the whole."""
+    """The time of one phase in a regular step. All phases add up to the step's time."""
 
     phase: StepPart  # see `traceanalyzer.report.steps`
     us: Us
@@ -65,7 +65,7 @@ class PhaseTime(Record):
 class DeviceTimeline(Record):
     """How one device spent a regular step.
 
-    While the device is idle, the phase is the reason for its wait.
+    For idle time, the phase is the reason why the device waited.
     """
 
     host: str
@@ -76,7 +76,7 @@ class DeviceTimeline(Record):
     overlap_share: Share | None = None  # of host op and copy time: the part during a kernel
 
 
-class Timeline(Record):
+class DeviceTimes(Record):
     """How the devices spent their time."""
 
     devices: tuple[DeviceTimeline, ...]
@@ -96,12 +96,12 @@ class EventLane(Record):
 
 
 class EventTimeline(Record):
-    """Every event by lane; short ones are merged if there are many.
+    """All events by lane. If there are too many, short events are merged.
 
-    ``names``: ``name``, ``kind``, ``op_id``, ``op`` (that op's name).
-    ``events``, by lane and start: ``gap`` since the end of the previous event of the lane (the
-    first: since 0) and ``duration``, in units of ``unit_ns``; ``what``, a row of ``names``;
-    ``count``, how many events are merged in it.
+    Columns of ``names``: ``name``, ``kind``, ``op_id``, and ``op``, the op's name. Columns of
+    ``events``, sorted by lane and start: ``gap`` since the end of the lane's previous event (or
+    since 0) and ``duration``, both in units of ``unit_ns``; ``what``, a row of ``names``; and
+    ``count``, the number of merged events.
     """
 
     unit_ns: Count
@@ -118,7 +118,7 @@ class EventTimeline(Record):
 
 
 class TransferNode(Record):
-    """An end of a copy: an op, or a device if the op is unknown (``host``, ``gpu:0``)."""
+    """One end of a copy: an op, or a device (``host``, ``gpu:0``) if the op is unknown."""
 
     op_id: str
     label: str
@@ -126,7 +126,7 @@ class TransferNode(Record):
 
 
 class TransferEdge(Record):
-    """All copies of one direction between two nodes, or two devices."""
+    """All copies in one direction between two nodes or two devices."""
 
     source: str
     target: str
@@ -156,7 +156,7 @@ class SmallTransfersEdge(Record):
 
 
 class SmallTransfersRecord(Record):
-    """Many small copies per step, whose fixed cost far exceeds the cost of their bytes."""
+    """Many small copies per step. Their fixed cost far exceeds the cost of their bytes."""
 
     source: str
     target: str
@@ -243,7 +243,7 @@ class MemoryHolder(Record):
 
 
 class MemoryPeak(Record):
-    """The peak of an allocator's memory in use; the parts add up to ``bytes``."""
+    """The most memory that an allocator had in use. The parts add up to ``bytes``."""
 
     at_us: Us
     bytes: Count
@@ -261,7 +261,7 @@ class MemoryPeak(Record):
 
 
 class MemoryGrowth(Record):
-    """Memory growth: each step ended with more memory in use than the previous one."""
+    """Memory growth over steps that each ended with more memory in use than the step before."""
 
     steps: Count
     first_bytes: Count  # at the end of the first step
@@ -282,8 +282,8 @@ class AllocatorMemory(Record):
     limit_bytes: Count | None
     highest_bytes: Count | None  # highest use ever, also before the trace
     peak: MemoryPeak | None
-    timeline: Table  # at_us, bytes: at most 1000 records, all peaks among them
-    steps: Table  # step, start_us, peak_bytes, end_bytes
+    timeline: DataTable  # at_us, bytes: at most 1000 records, all peaks among them
+    steps: DataTable  # step, start_us, peak_bytes, end_bytes
     growth: MemoryGrowth | None = None
 
 
@@ -299,7 +299,7 @@ class Memory(Record):
 
 
 class InputFixRecord(Record):
-    """A change to an input pipeline. Several are alternatives: their gains do not add up."""
+    """A change to an input pipeline. Gains of several changes do not add up."""
 
     kind: str  # "parallel", "prefetch", "vectorise", "cache", "generator", "read_in_parallel"
     text: str
@@ -308,7 +308,7 @@ class InputFixRecord(Record):
 
 
 class InputHost(Record):
-    """How long the steps of one host waited for input, per regular step."""
+    """How long each regular step of one host waited for input."""
 
     host: str
     verdict: InputVerdict
@@ -327,5 +327,5 @@ class InputPipeline(Record):
     host: str  # the host whose steps wait longest; verdict, text and fixes describe it
     fixes: tuple[InputFixRecord, ...]  # the best first
     hosts: tuple[InputHost, ...]
-    stages: Table
-    waits: Table  # one row a step
+    stages: DataTable
+    waits: DataTable  # one row a step

@@ -1,5 +1,5 @@
-"""Native code: the loops over bytes and events that no array operation expresses.
+"""Native code for loops over bytes and events that NumPy cannot vectorize.
 
-Plain C without dependencies, compiled when the package is built (`hatch_build.py`). Each module
-wraps the C file of the same name, which documents what its functions do and require.
+It is plain C without dependencies, compiled when the package is built (`hatch_build.py`). Each
+module wraps the C file of the same name, which documents its functions and their arguments.
 """

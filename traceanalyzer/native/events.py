@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.native.library import Function
+from traceanalyzer.native.library import NativeFunction
 
 
 class Nested(NamedTuple):
-    """Nested events of some lines."""
+    """The nested events of some lines."""
 
     order: NDArray[np.int64]  #: line by line, by start, an event before those that it encloses
     line_begin: NDArray[np.int64]  #: first entry of each line in `order`, and the end of the last
@@ -18,7 +18,7 @@ class Nested(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """Segments of lines, which do not overlap."""
+    """Non-overlapping segments of each line."""
 
     begin: NDArray[np.int64]  #: first segment of each line, and the end of the last
     start_ps: NDArray[np.int64]
@@ -36,38 +36,42 @@ class Turns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Sequences of ops, from the events of a trace or the records of a capture file."""
+    """Sequences of ops from a trace's events or from a capture file's records."""
 
     op: NDArray[np.int32]
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
 
 
-_innermost = Function("innermost", "int64 int64 int64 int64 bool int64= int64=")
-_sum_by = Function("sum_by", "int64 int64 int64=")
-_flatten = Function("flatten", "int64 int64 int64 int64 int8 int64= int64= int64= int64= int64=")
-_begun_by_call = Function("begun_by_call", "int32 int64 int64 int64 int32 int64 int64 int64 int64=")
-_align = Function(
+_innermost = NativeFunction("innermost", "int64 int64 int64 int64 bool int64= int64=")
+_sum_by = NativeFunction("sum_by", "int64 int64 int64=")
+_flatten = NativeFunction(
+    "flatten", "int64 int64 int64 int64 int8 int64= int64= int64= int64= int64="
+)
+_begun_by_call = NativeFunction(
+    "begun_by_call", "int32 int64 int64 int64 int32 int64 int64 int64 int64="
+)
+_align = NativeFunction(
     "align", "int32 int64 int64 int32 int32 int64 int64 bool number int32= int32= int64="
 )
 
 
 def innermost(nested: Nested, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the innermost enclosing container of each event, -1 for none."""
+    """Return the innermost container event around each event, or -1."""
     found = np.full(len(is_container), -1, np.int64)
     _innermost(*nested, is_container, np.empty(len(nested.order), np.int64), found)
     return found
 
 
 def sum_by(codes: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Sum `values` for each code below `size`, modulo 2^64; negative codes are left out."""
+    """Sum `values` by code, modulo 2^64. Codes are below `size`; negative codes are skipped."""
     sums = np.zeros(size, np.int64)
     _sum_by(codes, values, sums)
     return sums
 
 
 def flatten(nested: Nested, label: NDArray[np.int8]) -> Segments:
-    """Return the segments of nested events, without events with a negative label."""
+    """Flatten nested events into segments, skipping events with a negative label."""
     room = 2 * int(np.count_nonzero(label[nested.order] >= 0))
     begin = np.empty(len(nested.line_begin), np.int64)
     start_ps, end_ps, event = (np.empty(room, np.int64) for _ in range(3))
@@ -83,7 +87,7 @@ def begun_by_call(
 ) -> NDArray[np.int64]:
     """Return the event that triggered each turn: the last one that ended before it in its call.
 
-    -1 means none, or that the trigger is one of `links`, the threads and times of known triggers.
+    It is -1 if there is none, or if `links` (threads and times) already gives the trigger.
     `calls` has the call and the end of each event.
     """
     found = np.empty(len(turns.thread), np.int64)
@@ -98,10 +102,10 @@ def align(
     is_open: NDArray[np.bool_],
     most_pairs: int,
 ) -> NDArray[np.int64]:
-    """Return the record of each event, -1 where it is not certain.
+    """Return the record of each event, or -1 if it is uncertain.
 
-    `signature` has the signature of each record; `is_open` marks the sequences of records with an
-    unknown end. Sequences with more than `most_pairs` pairs of events and records are skipped.
+    `signature` is the signature of each record. `is_open` marks record sequences whose end is
+    unknown. Sequences with more than `most_pairs` pairs of events and records are skipped.
     """
     found = np.full(len(events.op), -1, np.int64)
     n = np.maximum(events.end - events.begin, 0)

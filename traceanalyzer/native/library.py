@@ -1,4 +1,4 @@
-"""Loads and calls the native code by ctypes, which releases the GIL."""
+"""Loads and calls the native code with ctypes, which releases the GIL."""
 
 import ctypes
 import zlib
@@ -12,7 +12,7 @@ from traceanalyzer.errors import NativeCodeError
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Load the library; it must have been compiled from the sources beside it."""
+    """Load the library, which must have been compiled from the sources beside it."""
     try:
         library = ctypes.CDLL(str(path))
         built = ctypes.c_uint32.in_dll(library, "sources").value
@@ -29,11 +29,11 @@ def load(path: Path) -> ctypes.CDLL:
 _LIBRARY: Final = load(Path(__file__).parent / "libtraceanalyzer.so")
 
 
-class Function:
-    """A function in C that takes one struct, with a pointer and a length for each column.
+class NativeFunction:
+    """A C function that takes one struct with a pointer and a length for each column.
 
     `parameters` lists the types of the struct's members: `number`, or a column's dtype (`ids` for
-    int32 or int64), followed by `=` if C writes to the column. C checks lengths and indices.
+    int32 or int64) and `=` if C writes to the column. The C code checks lengths and indices.
     """
 
     def __init__(self, name: str, parameters: str) -> None:
@@ -43,7 +43,7 @@ class Function:
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int64
 
     def __call__(self, *values: NDArray[Any] | int) -> int:
-        """Call the function and return its result, a count.
+        """Call the function and return its result, which is a count.
 
         Raises:
             TypeError: A column has the wrong type.

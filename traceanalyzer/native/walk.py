@@ -1,4 +1,4 @@
-"""Divides a device's time into phases, and finds what its idle time waited for; see `walk.c`."""
+"""Divides a device's time into phases and finds the reasons for its idle time; see `walk.c`."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.native.library import Function
+from traceanalyzer.native.library import NativeFunction
 
 
 class Walked(NamedTuple):
@@ -19,10 +19,10 @@ class Walked(NamedTuple):
     is_proved: NDArray[np.bool_]
 
 
-_busy_and_idle = Function(
+_busy_and_idle = NativeFunction(
     "busy_and_idle", "int64 int64 int64 int64 number number int64= int64= uint8= int64="
 )
-_walk_back = Function(
+_walk_back = NativeFunction(
     "walk_back",
     "int64 int64 int32 int64 int64 bool"
     " int64 bool int64 int64 uint8 int32 int64"
@@ -41,8 +41,8 @@ def busy_and_idle(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
     """Divide a device's time into computing, copying and unattributed idle time.
 
-    `busy` has the disjoint times when any kernel ran. It and `transfers` are sorted by start.
-    Return the start, end, phase and transfer (-1 for none) of each part.
+    `busy` has the disjoint intervals in which a kernel ran. `busy` and `transfers` are sorted by
+    start. Return the start, end, phase, and transfer (or -1) of each part.
     """
     room = 2 * (len(busy[0]) + len(transfers[0])) + 1
     start_ps, end_ps, transfer = (np.empty(room, np.int64) for _ in range(3))
@@ -52,7 +52,7 @@ def busy_and_idle(
 
 
 def walk_back(columns: Sequence[NDArray[Any]]) -> Walked:
-    """Divide each span among the events that its end waited for, latest part first.
+    """Divide each span into the parts that its end waited for, latest part first.
 
     `columns` are the columns of `struct walk_back` in `walk.c` up to `device_stream`.
     """

@@ -1,4 +1,4 @@
-"""Reads the protobuf encoding of an XSpace, see `wire.c`. `buffer` is always the file."""
+"""Reads the protobuf encoding of an XSpace; see `wire.c`. `buffer` is the file's content."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.native.library import Function
+from traceanalyzer.native.library import NativeFunction
 
 # Kinds of a stat's value: field numbers of XStat. 0 means no value.
 DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7
@@ -18,7 +18,7 @@ UNREADABLE = 2  # not a protobuf encoding
 
 
 class Space(NamedTuple):
-    """The top level of a file."""
+    """The planes and strings at the top level of a file."""
 
     planes: NDArray[np.int64]  #: two rows: where each begins and ends
     string_field: NDArray[np.uint8]  #: field number of each string: 2 errors, 3 warnings, 4 hosts
@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 class PlaneTables(NamedTuple):
-    """Planes, lines and metadata; two-dimensional arrays have one row per column of `wire.c`."""
+    """Planes, lines, and metadata. Two-dimensional arrays have one row per column in `wire.c`."""
 
     plane: NDArray[np.int64]
     lines: NDArray[np.int64]
@@ -59,7 +59,7 @@ class PlaneTables(NamedTuple):
 
 
 class LineColumns(NamedTuple):
-    """Lines, their first rows, and the columns of events and stats."""
+    """The lines of a file, and the columns of their events and stats."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -76,27 +76,27 @@ class LineColumns(NamedTuple):
     stat_value: NDArray[np.uint64]
 
 
-_scan_space = Function("scan_space", "uint8 int64= int64= uint8= int64= int64=")
-_walk_planes = Function(
+_scan_space = NativeFunction("scan_space", "uint8 int64= int64= uint8= int64= int64=")
+_walk_planes = NativeFunction(
     "walk_planes", "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64="
 )
-_scan_lines = Function("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
-_fill_lines = Function(
+_scan_lines = NativeFunction("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
+_fill_lines = NativeFunction(
     "fill_lines",
     "uint8 number number int64 int64 int64 int64 int64"
     " ids= int64= int64= int64= int64= ids= uint8= uint64=",
 )
-_find_stat = Function("find_stat", "int64 int64 ids int64 int64=")
-_mark_ids = Function("mark_ids", "ids bool=")
-_string_bounds = Function("string_bounds", "uint8 int64 int64= int64=")
-_intern_strings = Function(
+_find_stat = NativeFunction("find_stat", "int64 int64 ids int64 int64=")
+_mark_ids = NativeFunction("mark_ids", "ids bool=")
+_string_bounds = NativeFunction("string_bounds", "uint8 int64 int64= int64=")
+_intern_strings = NativeFunction(
     "intern_strings", "uint8 number int64 int32= int64= uint64= int32= int64="
 )
 _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, fewer for few strings
 
 
 def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read a file's top level; return its planes and strings, where reading stopped, and why."""
+    """Read a file's top level. Return the plane and string counts, where it stopped, and why."""
     found = np.empty(4, np.int64)
     _scan_space(buffer, *space.planes, *space[1:], found)
     planes, strings, stop, why = found.tolist()
@@ -123,10 +123,10 @@ def scan_lines(
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Count the events and stats of each line of a part, and cut lines off at the first damage.
+    """Count the events and stats of each line in `part`, and cut damaged lines off at the damage.
 
-    Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), and the
-    numbers of unreadable bytes and of places with unreadable bytes.
+    Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), the
+    number of unreadable bytes, and the number of places with unreadable bytes.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -134,7 +134,7 @@ def scan_lines(
 
 
 def fill_lines(buffer: NDArray[np.uint8], part: range, columns: LineColumns) -> None:
-    """Write the events and stats of some lines."""
+    """Decode the events and stats of the lines in `part` into `columns`."""
     _fill_lines(buffer, part.start, part.stop, *columns)
 
 
@@ -144,15 +144,15 @@ def find_stat(
     wanted: NDArray[np.int64],
     rows: NDArray[np.int64],
 ) -> None:
-    """For each owner, write its last stat that has one of the `wanted` ids to `rows`.
+    """Find each owner's last stat with one of the `wanted` ids, and write its index to `rows`.
 
-    `wanted` is sorted. Rows of owners without such a stat are unchanged.
+    `wanted` is sorted. An owner without such a stat keeps its value in `rows`.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 
 
 def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Return a mask of the ids, which are all below `size`."""
+    """Return a mask of length `size` that is True at each of `ids`."""
     is_used = np.zeros(size, np.bool_)
     _mark_ids(ids, is_used)
     return is_used
@@ -161,7 +161,7 @@ def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 def string_bounds(
     buffer: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bounds of the strings at some positions; for -1 (no string), both are equal."""
+    """Return the bounds of the string at each position. They are equal for -1 (no string)."""
     begin, end = np.empty_like(at), np.empty_like(at)
     _string_bounds(buffer, at, begin, end)
     return begin, end
@@ -170,10 +170,10 @@ def string_bounds(
 def intern_strings(
     buffer: NDArray[np.uint8], seed: int, at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Number the distinct strings at some positions, in order of their first appearance.
+    """Number the distinct strings at some positions, in order of first appearance.
 
-    Return the number of each string, and the position of each distinct one. `seed` starts the
-    hashes: if it is secret, no file can be made whose strings all collide.
+    Return each string's number and each distinct string's first position. `seed` seeds the
+    hashes. If it is secret, no file can be crafted so that all its strings collide.
     """
     codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)

@@ -1,1 +1,1 @@
-"""What TensorFlow would do: its kernels and ops as data, and its placer's decisions replayed."""
+"""TensorFlow's kernels and ops as data, and a replay of its placer's decisions."""

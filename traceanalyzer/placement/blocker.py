@@ -13,7 +13,7 @@ Link: TypeAlias = Literal["own", "resource", "class", "follows"]
 
 
 class BlockerKind(Enum):
-    """How something keeps an op off the GPU."""
+    """The ways in which a blocker keeps an op off the GPU."""
 
     NO_KERNEL = "no_kernel"  #: the op has no GPU kernel
     ATTRIBUTES = "attributes"  #: no GPU kernel accepts its attributes, such as a dtype

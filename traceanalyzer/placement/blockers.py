@@ -1,7 +1,7 @@
 """Finds the blockers of a node or an eager op by replaying its placement without them.
 
-Blockers are removed in the order in which they take effect, until the op moves. Then those that
-need not have been removed are dropped. Each remaining blocker alone keeps the op on the CPU.
+Blockers are removed in the order in which they take effect, until the op moves. Those that did not
+have to be removed are then dropped. Each remaining blocker alone keeps the op on the CPU.
 """
 
 from collections import defaultdict
@@ -45,7 +45,7 @@ class Blockers:
 
 
 def _find(attempt: _Attempt) -> Blockers:
-    """Remove blockers until an op moves, then drop those that need not be removed."""
+    """Remove blockers until an op moves to a GPU, then drop those that do not matter."""
     found: list[Blocker] = []
     while (following := attempt(found)) is not None:
         known = {*found}
@@ -64,7 +64,7 @@ def _find(attempt: _Attempt) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Yield blockers one at a time, but many similar ones together, which saves time."""
+    """Yield blockers one by one; to save time, yield large groups of similar blockers at once."""
     kinds: dict[tuple[object, ...], list[Blocker]] = defaultdict(list)
     for each in found:
         kinds[each.kind, each.refused, each.requested_device].append(each)
@@ -93,8 +93,8 @@ def _first_gpu(machine: Machine) -> str:
 class BlockerFinder:
     """Finds the blockers of the nodes of one placement.
 
-    To test a blocker, only a region is placed again without it: the node's colocation group and the
-    groups of the nodes that decide its device. No other node affects it.
+    To test a blocker, only a region of the graph is placed again without it: the node's colocation
+    group, and the groups of the nodes that decide its device. No other nodes matter.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -112,7 +112,7 @@ class BlockerFinder:
         return replace(found, follows=tuple(self._placement.trail(node)))
 
     def _of_group(self, node: int) -> Blockers | None:
-        """Return the blockers of the first member of a node's group, if they also block the node.
+        """Return the blockers of a node's group, or None if the node's own blockers may differ.
 
         Removing a blocker can put two members into different groups, because soft placement
         ignores some colocations.
@@ -146,7 +146,7 @@ class BlockerFinder:
         return found, alike
 
     def _region(self, node: int) -> Placement | None:
-        """Place the region of a node; return None if nodes outside it affect the result."""
+        """Place a node's region again, or return None if nodes outside it affect the result."""
         whole = self._placement
         roots = frozenset(whole.roots[deciding] for deciding in self._deciding(node))
         if self._last[0] == roots:
@@ -167,7 +167,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Yield a node, the nodes that it follows, and all other nodes that affect these."""
+        """Yield a node, the nodes that it follows, and the consumers that decide their device."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:
@@ -191,7 +191,7 @@ def _attempt(
 
 
 def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Setting:
-    """Return a setting without blockers: `device` replaces assigned and default devices."""
+    """Return the setting without some blockers; `device` replaces assigned and default devices."""
     has_default = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in removed)
     assigned = {b.node: device for b in removed if b.kind is BlockerKind.ASSIGNED}
     return replace(
@@ -204,7 +204,7 @@ def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Settin
 
 
 def _next(placement: Placement, node: int) -> Iterator[Blocker]:
-    """Yield the node's next blockers: all blockers of the first kind that it has."""
+    """Yield the blockers of a node that take effect first. All are of one kind."""
     if node in placement.region.around:  # its blockers are outside the region
         return
     setting, support = placement.setting, placement.nodes.support
@@ -237,7 +237,6 @@ def _kernel_of(placement: Placement, node: int) -> Blocker | None:
 
 
 def _elsewhere(placement: Placement, node: int) -> Blocker | None:
-    """Return the request or assignment that puts a node on another type of device."""
     setting, nodes = placement.setting, placement.nodes
     kind = BlockerKind.RESOURCE if node in nodes.resource_makers else BlockerKind.REQUEST
     if node in setting.assigned:

@@ -1,6 +1,6 @@
-"""Explains ops by the kernel registry alone, if their types are known.
+"""Explains CPU ops from the kernel registry alone, for traces without a capture file.
 
-With a capture, the placement is replayed, which shows more.
+With a capture file, replaying the placement shows more.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 def explanation_by_registry(
     op_type: str, input_types: Sequence[str] | None, version: str | None
 ) -> PlacementExplanation:
-    """Explain an op that ran on the CPU by the kernel registry alone."""
+    """Explain from the kernel registry alone why an op ran on the CPU."""
     kernels, rewritten = nearest(version), original(op_type)
     registry = kernels.registry
     ops = (op_type,) if rewritten is None else rewritten.ops
@@ -52,7 +52,7 @@ def explanation_by_registry(
 
 
 def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> Blocker | None:
-    """Return the blocker if no GPU kernel accepts the types, whatever the other attributes."""
+    """Return a blocker if no GPU kernel accepts the input types, whatever the other attributes."""
     definition = registry.definition(op_type)
     try:
         known = {} if definition is None else definition.attributes_of_inputs(input_types)
@@ -67,7 +67,7 @@ def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> B
 
 
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
-    """Return the data types that kernels name and that only CPU kernels accept."""
+    """Return the data types that kernels name but no GPU kernel accepts."""
     support = support_of(registry, op_type)
     if support is None:
         return ()
@@ -81,7 +81,7 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Return a clause that counts the ops with a GPU kernel in the nearest version."""
+    """Return a clause that says how many ops have a GPU kernel in the nearest known version."""
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:
@@ -104,7 +104,6 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
 
 
 def _has_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an op, or each of the ops that it replaces, has a GPU kernel."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
     return all(map(registry.gpu_kernels, ops))
@@ -131,7 +130,7 @@ _STAND_FOR: Final[dict[str, list[str]]] = _FACTS["stands_for"]["ops"]
 
 
 def original(op: str) -> Rewritten | None:
-    """Return the ops that an op replaces; None if no rewrite creates ops of this type."""
+    """Return the ops that a rewritten op replaces, or None if no rewrite creates this op type."""
     if op not in _STAND_FOR:
         return None
     named = tuple(name for name in _STAND_FOR[op] if name != _OTHERS)

@@ -1,4 +1,4 @@
-"""The calls of a program's functions, with the devices under which their graphs are placed."""
+"""The calls of a program's functions, with the devices that affect the placement of graphs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ FORWARDED: Final = {
 
 
 class Call(NamedTuple):
-    """A call of a function, with the devices under which its graph is placed."""
+    """A call of a function, with the devices that affect the placement of its graph."""
 
     #: The device of the call; "" for a session, which has no default device.
     default_device: str
@@ -46,7 +46,7 @@ def calls_of(
 
 
 def called_in(values: Iterable[Json]) -> Iterator[str]:
-    """Yield the names of functions that attribute values contain."""
+    """Yield the function names in attribute values."""
     for value in values:
         if isinstance(value, list):
             yield from called_in(value)
@@ -57,7 +57,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Return the device of each data input of a node: "" unless the input is a resource."""
+    """Return the device of each data input of a node, or "" if the input is not a resource."""
     found = []
     for text in graph.inputs[node]:
         if not text.startswith("^"):
@@ -71,13 +71,13 @@ def resources_into(
 
 
 def called_as(function: str) -> str:
-    """Return a function's name without the suffix of a copy that grappler made for one call."""
+    """Return a function's name without the suffix that Grappler adds to its specialized copies."""
     # UniqueSpecializedFunctionName of function_optimizer.cc appends the call's node and function.
     return function.partition("_specialized_for_")[0]
 
 
 def callers_first(capture_file: CaptureFile) -> list[Function]:
-    """Return a program's functions, callers before the functions they call."""
+    """Return a program's functions, with callers before the functions that they call."""
     by_name = {f.name: f for f in capture_file.functions}
     made_of: dict[str, list[str]] = defaultdict(list)
     for name in by_name:
@@ -134,7 +134,7 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on a machine, and which arguments are guesses.
+    """Return the devices of arguments and results on a machine, and the arguments that are guesses.
 
     An argument whose device is unknown is on the host if its type always is. Otherwise, it is on
     the default device or on the device of the calling dataset.
@@ -158,9 +158,9 @@ def as_bound(
 
 
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
-    """Return the assigned or requested device of the node that computes a result, or "".
+    """Return the assigned or requested device of the node that computes a result.
 
-    None if the machine has no such device.
+    Return "" if it is unknown, and None if the machine has no such device.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -203,8 +203,8 @@ def dataset_calls(
 ) -> Iterator[tuple[str, Call]]:
     """Yield the functions that a dataset calls, each with its call.
 
-    `inputs` has the devices of the inputs that are resources, and "" for the others. The last
-    arguments of a function are the tensors that it captured.
+    `inputs` has the device of each resource input, and "" for other inputs. A function's last
+    arguments are the tensors that it captured.
     """
     if definition is None:
         return
@@ -251,10 +251,10 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the dataset functions that do work of a step instead of preparing its input.
+    """Return the dataset functions that compute for a step instead of preparing its input.
 
-    These functions reduce a dataset, are the body of a loop over one, or belong to earlier stages
-    that use a value of the function that builds the dataset. Prefetched data are input.
+    Such a function reduces a dataset, is the body of a loop over one, or belongs to a stage that
+    uses a value of the function that builds the dataset. Stages before a prefetch are input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)
@@ -271,7 +271,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Yield the dataset functions that do work of a graph's function."""
+    """Yield the dataset functions in a graph that compute for its step."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -287,7 +287,6 @@ def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
 
 
 def _sources(graph: Graph, node: int) -> Iterator[int]:
-    """Yield the nodes that compute a node's inputs, skipping identities."""
     for source, _ in graph.sources(node):
         if graph.ops[source] == "Identity":
             yield from _sources(graph, source)
@@ -311,7 +310,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return each graph's nodes that kept a device, with the graph and node that first had it."""
+    """Return the nodes of each graph that kept a device, with the graph and node it came from."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):
@@ -334,7 +333,7 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, in
 
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return a session's graphs, with the original request of each node that kept a device."""
+    """Return a session's graphs, restoring the original request of each node that kept a device."""
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)
@@ -346,7 +345,7 @@ def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
 
 
 def newest(graphs: Sequence[Graph]) -> list[int]:
-    """Return the indices of the graphs that did not grow into a later one."""
+    """Return the indices of the graphs that no later graph extends."""
     found: list[int] = []
     kept: list[frozenset[tuple[str, str, str]]] = []
     for at in reversed(range(len(graphs))):

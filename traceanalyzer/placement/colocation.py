@@ -1,4 +1,4 @@
-"""Groups of nodes that must be on one device, and the device that is requested for each group.
+"""Groups of nodes that must share a device, and the device that is requested for each group.
 
 See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 """
@@ -20,8 +20,8 @@ from traceanalyzer.placement.devices import (
 Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
 
-class Groups:
-    """A disjoint-set forest over the nodes of a graph; each root stores what its group requires."""
+class ColocationGroups:
+    """A disjoint-set forest over the nodes of a graph. Each root has its group's requirements."""
 
     def __init__(
         self, types: Mapping[int, Types], machine: Machine, default_device: str, *, soft: bool
@@ -50,7 +50,7 @@ class Groups:
         return top
 
     def bind(self, source: int, target: int) -> None:
-        """Put both ends of a resource edge on one device; the source's request counts."""
+        """Put both ends of a resource edge into one group; the source's request has priority."""
         a, b = self.root(source), self.root(target)
         if a == b:
             return
@@ -77,14 +77,14 @@ class Groups:
         self.requested[a] = requested.overridden(assigned).overridden(resource)
         types = _merge_types(self.types[a], self.types[b])
         if not types:
-            msg = "no type of device has kernels for all of them"
+            msg = "no device type has kernels for all ops of the colocation group"
             raise DeviceConflictError(msg)
         self._parents[b] = a
         self._ranks[a] += self._ranks[a] == self._ranks[b]
         self.types[a] = types
 
     def assign(self, root: int, device: str) -> None:
-        """Restrict a group to the device of a member."""
+        """Restrict a group to the device that a member is assigned to."""
         name = parse_device(device)
         if self.assigned[root] != name:
             self.assigned[root] = self.assigned[root].merged(name)
@@ -92,13 +92,13 @@ class Groups:
             self.requested[root] = self.requested[root].overridden(name)
 
     def limit(self, node: int, device_type: str) -> None:
-        """Restrict a node's group to one type of device, if it has that type."""
+        """Restrict a node's group to one device type, if the group can use that type."""
         root = self.root(node)
         left = tuple(each for each in self.types[root] if each[0] == device_type)
         self.types[root] = left or self.types[root]
 
     def candidates(self, root: int) -> tuple[str, ...]:
-        """Return the devices that a group may be on, the preferred one first.
+        """Return the devices that a group can be placed on, preferred device first.
 
         See `GetDevicesForNode` and `GetSoftDeviceCandidates` of `ColocationGraph`.
         """
@@ -109,7 +109,7 @@ class Groups:
         return found
 
     def _matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
-        """See `FilterSupportedDevices`: the default device, then kernels of a higher priority."""
+        """Sort by default device, then by kernel priority (see `FilterSupportedDevices`)."""
         key = (requested, types)
         if key not in self._found:
             priorities = dict(types)
@@ -122,9 +122,9 @@ class Groups:
 
 
 def _merge_types(one: Types, other: Types) -> Types:
-    """Return the common device types, in the order of `Member::MergeSupportedDevices`.
+    """Return the device types in common, as `Member::MergeSupportedDevices` orders them.
 
-    If only one side has priorities, they count. If both have some but in different orders, none do.
+    If only one side has priorities, they are used. If the sides disagree on the order, none are.
     """
     if one == other:
         return one

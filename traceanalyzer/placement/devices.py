@@ -1,7 +1,7 @@
-"""Full and partial names of devices, and the devices of a machine in TensorFlow's order.
+"""Full and partial device names, and the devices of a machine in TensorFlow's order.
 
-Names are parsed and merged like in TensorFlow's `DeviceNameUtils`
-(`core/util/device_name_utils.cc` of 2.12 to 2.21).
+Names are parsed and merged as in TensorFlow's `DeviceNameUtils`
+(`core/util/device_name_utils.cc`, 2.12 to 2.21).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class DeviceNameError(ValueError):
 
 
 class DeviceConflictError(ValueError):
-    """Nodes that must be on one device cannot be placed together."""
+    """Nodes that must share a device cannot be placed together."""
 
 
 class DeviceName(NamedTuple):
-    """A device, or a request for one, in which None allows any value."""
+    """A device or a request for a device. In a request, None allows any value."""
 
     job: str | None = None  #: job of the cluster, `localhost` outside a cluster
     replica: int | None = None
@@ -52,7 +52,7 @@ class DeviceName(NamedTuple):
     id: int | None = None
 
     def __str__(self) -> str:
-        """Return the name as TensorFlow writes it; "" if nothing is requested."""
+        """Return the name as TensorFlow writes it, or "" if it requests nothing."""
         address = zip(_ADDRESS, self[:3], strict=True)
         text = "".join(f"/{part}:{at}" for part, at in address if at is not None)
         if self.type is None and self.id is None:
@@ -64,12 +64,12 @@ class DeviceName(NamedTuple):
         return all(mine is None or mine == its for mine, its in zip(self, device, strict=True))
 
     def differing(self, other: DeviceName) -> set[str]:
-        """Return the parts that both names have and that differ (`AreCompatibleDevNames`)."""
+        """Return the parts that are set in both names but differ (`AreCompatibleDevNames`)."""
         parts = zip(self._fields, self, other, strict=True)
         return {part for part, mine, its in parts if None not in {mine, its} and mine != its}
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
-        """Return the request that meets both (`MergeDevNames`); if soft, drop differing types."""
+        """Return the combined request (`MergeDevNames`); if `soft`, drop differing types."""
         if self == other:
             return self
         both, differing = other.overridden(self), self.differing(other)
@@ -81,13 +81,13 @@ class DeviceName(NamedTuple):
         return both._replace(id=None) if differing else both
 
     def overridden(self, other: DeviceName) -> DeviceName:
-        """Return this name with its parts replaced by another's (`EnsureSpecification`)."""
+        """Return this name, overridden by the parts that `other` sets (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
         return self._replace(**{k: its for k, its in other._asdict().items() if its is not None})
 
     def softened(self, *kept: DeviceName) -> DeviceName:
-        """Return this name without its type and number, unless one of `kept` has them."""
+        """Return this name without its type and number, except where one of `kept` sets them."""
         return self._replace(
             type=self.type if any(k.type is not None for k in kept) else None,
             id=self.id if any(k.id is not None for k in kept) else None,
@@ -99,7 +99,7 @@ ANYWHERE: Final = DeviceName()
 
 @lru_cache(maxsize=4096)
 def parse_device(text: str) -> DeviceName:
-    """Parse a full or partial name, or `/gpu:0`, as `DeviceNameUtils::ParseFullName` does."""
+    """Parse a full, partial, or short (`/gpu:0`) name like `DeviceNameUtils::ParseFullName`."""
     if text == "/":
         return ANYWHERE
     found: dict[str, str | None] = {}
@@ -128,60 +128,60 @@ def is_of_type(device: str, device_type: str) -> bool:
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the device type that a scope requests, also in short forms: `cpu:0`, `CPU`."""
+    """Return the device type that a scope requests, even in a short form (`cpu:0`, `CPU`)."""
     match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
 
 def asks_for_cpu(device: str) -> bool:
-    """Return whether a request names the CPU, in full or in Python's short forms: `cpu:0`."""
+    """Return whether a request names a CPU, in full or in a short form such as `cpu:0`."""
     return type_in_scope(device) == CPU
 
 
 def device_text(device: str) -> str:
-    """Return a device as a program writes it, without the name of this process."""
+    """Return a device as programs write it, without the local job, replica, and task."""
     return device.removeprefix(LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The devices a program can be placed on."""
+    """A machine's devices, on which a program can be placed."""
 
     #: Full names in `DeviceSet::SortPrioritizedDeviceVector`'s order: GPUs first, then sorted.
     devices: tuple[str, ...]
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine with these devices, without XLA's and others that run no ops."""
+        """Return the machine with these devices, without those that run no ops, such as XLA's."""
         types = {device: parse_device(device).type for device in devices}
         found = [(_ORDER.index(kind), d) for d, kind in types.items() if kind in _ORDER]
         return cls(tuple(device for _, device in sorted(found)))
 
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
-        """Return a machine outside a cluster."""
+        """Return a machine outside a cluster with this many GPUs and CPUs."""
         numbers = [*((GPU, at) for at in range(gpus)), *((CPU, at) for at in range(cpus))]
         return cls.of(f"{LOCAL}/device:{kind}:{number}" for kind, number in numbers)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of its devices, in TensorFlow's order."""
+        """The types of the machine's devices, in TensorFlow's order."""
         return tuple(t for t in _ORDER if any(is_of_type(device, t) for device in self.devices))
 
     @property
     def host(self) -> str:
-        """Its first CPU, for tensors that must be in host memory."""
+        """The machine's first CPU, which has the tensors that must be in host memory."""
         return next(device for device in self.devices if is_of_type(device, CPU))
 
     def matching(self, requested: DeviceName) -> Sequence[str]:
-        """Return its devices that meet a request."""
+        """Return the machine's devices that meet a request."""
         if requested is ANYWHERE:
             return self.devices
         return [d for d in self.devices if requested.admits(parse_device(d))]
 
 
 def machine_of(capture_file: CaptureFile) -> Machine:
-    """Return the devices of the captured program; in TensorFlow 1, the devices of its nodes."""
+    """Return the machine of a captured program, from its device list or from its nodes."""
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
     names = [str(each.get("name")) for each in listed if isinstance(each, dict)]
@@ -205,7 +205,7 @@ def _is_device(text: str) -> bool:
 
 
 def with_gpus(machine: Machine, count: int = 1) -> Machine:
-    """Return the machine with its GPUs replaced by this many."""
+    """Return a copy of the machine with `count` GPUs."""
     cpus = [device for device in machine.devices if is_of_type(device, CPU)]
     gpus = (str(parse_device(machine.host)._replace(type=GPU, id=at)) for at in range(count))
     return Machine.of([*gpus, *cpus])

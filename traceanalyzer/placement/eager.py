@@ -1,4 +1,4 @@
-"""Replays where TensorFlow runs an eager op.
+"""Replays TensorFlow's choice of the device for an eager op.
 
 See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsToCpu`
 (core/common_runtime/eager: eager_operation.cc, placement_utils.cc) and
@@ -22,7 +22,7 @@ _SMALL_TYPES: Final = frozenset({"int32", "int64"})
 
 
 def pins_small(capture_file: CaptureFile) -> bool:
-    """Return whether the program keeps small inputs on the CPU (`ReadBoolFromEnvVar`)."""
+    """Return whether the environment keeps ops with small inputs on the CPU."""
     variables = (capture_file.environment or {}).get("variables")
     value = variables.get(_PINS_SMALL) if isinstance(variables, dict) else None
     return isinstance(value, str) and value.lower() in {"1", "true"}
@@ -37,7 +37,7 @@ class EagerInput(NamedTuple):
 
 
 class EagerOp(NamedTuple):
-    """An op executed eagerly, with the attributes and inputs that determine its placement."""
+    """An eager op, with the attributes and inputs that determine its placement."""
 
     op: str
     attributes: Attributes  #: as the program passed them
@@ -47,7 +47,7 @@ class EagerOp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EagerSetting:
-    """The conditions under which eager ops are placed, besides their scopes."""
+    """The conditions, other than scopes, under which eager ops are placed."""
 
     machine: Machine
     registry: Registry
@@ -58,7 +58,7 @@ class EagerSetting:
 
 
 class EagerPlacement(NamedTuple):
-    """The device of an eager op, and the reason."""
+    """The device of an eager op, and the reason for it."""
 
     device: str  #: full name; "" if TensorFlow raises an error
     #: The reason: a resource (which outweighs any scope), small inputs, the request of the scope
@@ -108,7 +108,7 @@ def place_eager(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes, given or implied by its inputs, and why they may be wrong."""
+    """Complete an op's attributes from its input types. Return them, or None and the reason."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""
@@ -135,7 +135,7 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
 
 
 def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
-    """See `SelectBestMatchingDevice`: the kernel's priority outweighs the device's."""
+    """Return the best device by kernel priority, then device (`SelectBestMatchingDevice`)."""
     devices = machine.matching(requested)
     found = (d for kind in support.names for d in devices if parse_device(d).type == kind)
     return next(found, "")

@@ -53,7 +53,7 @@ class PlacementExplanation:
 
 
 class RecordedOp(Protocol):
-    """The record of an op in a capture file: signatures of an eager op, or function and node."""
+    """An op's record in a capture file: an eager op's signatures, or a function and its node."""
 
     @property
     def signatures(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -63,8 +63,8 @@ class RecordedOp(Protocol):
     def node(self) -> str: ...  # noqa: D102
 
 
-class _Call(NamedTuple):
-    """One replayed call of an op: an eager op, or a node of a placed graph."""
+class _ReplayedCall(NamedTuple):
+    """One replayed call of an op, either an eager op or a node of a placed graph."""
 
     site: Site
     device: str
@@ -75,7 +75,7 @@ class _Call(NamedTuple):
 
 
 class ReplayedExplanations:
-    """Explains the ops of a program that is replayed, by default on its own machine."""
+    """Explains a program's ops by replaying their placement, by default on its own machine."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class ReplayedExplanations:
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
 
-        It is on the CPU if any of its calls is. The blockers are only certain if all calls have the
-        same ones.
+        The op is on the CPU if any of its calls is. Its blockers are certain only if all calls have
+        the same blockers.
         """
         calls = self._calls(record)
         if not calls:
@@ -133,7 +133,7 @@ class ReplayedExplanations:
         return False
 
     def on_host(self, record: RecordedOp) -> PlacementExplanation | None:
-        """Explain an op that is on a GPU in all its calls, but is computed on the host."""
+        """Explain an op that is placed on a GPU in all its calls but computed on the host."""
         calls = self._calls(record)
         found = []
         for call in calls:
@@ -144,7 +144,7 @@ class ReplayedExplanations:
         is_every = bool(found) and len(found) == len(calls)
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 
-    def _completed(self, call: _Call, found: PlacementExplanation) -> PlacementExplanation:
+    def _completed(self, call: _ReplayedCall, found: PlacementExplanation) -> PlacementExplanation:
         is_sure = found.is_complete and not call.doubt and self.program.kernels.exact
         return replace(
             found,
@@ -157,7 +157,7 @@ class ReplayedExplanations:
             library=call.site.library,
         )
 
-    def _calls(self, record: RecordedOp) -> list[_Call]:
+    def _calls(self, record: RecordedOp) -> list[_ReplayedCall]:
         """Return the calls of an eager op, or of a node in all instances of its function.
 
         If a session's graph grew, only the newest graph counts.
@@ -173,7 +173,7 @@ class ReplayedExplanations:
         found = [(p, p.placement.nodes.graph.index(record.node)) for p in self._instances[function]]
         return [self._node_call(placed, node) for placed, node in found if node >= 0]
 
-    def _eager_call(self, number: int) -> _Call:
+    def _eager_call(self, number: int) -> _ReplayedCall:
         placed, program = self.program.eager[number], self.program
         signature = self._capture_file.signatures[number]
         seen = {tensor.device for tensor in signature.outputs} or {placed.device}
@@ -186,7 +186,7 @@ class ReplayedExplanations:
                 type="", blockers=tuple(recorded), is_complete=found.is_complete
             )
 
-        return _Call(
+        return _ReplayedCall(
             site=self._records.eager_site(signature),
             device=placed.device,
             support=placed.support,
@@ -195,7 +195,7 @@ class ReplayedExplanations:
             explain=explain,
         )
 
-    def _node_call(self, placed: FunctionPlacement, node: int) -> _Call:
+    def _node_call(self, placed: FunctionPlacement, node: int) -> _ReplayedCall:
         placement, disagreement = placed.placement, self._disagreement(placed, node)
 
         def explain() -> PlacementExplanation:
@@ -210,7 +210,7 @@ class ReplayedExplanations:
                 is_complete=found.is_complete,
             )
 
-        return _Call(
+        return _ReplayedCall(
             site=self._records.node_site(placed, node),
             device=placement.devices[node],
             support=placement.nodes.support[node],
@@ -220,7 +220,7 @@ class ReplayedExplanations:
         )
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
-        """Return how the replay on the program's own machine differs from the recording, or ""."""
+        """Return how the replay on the own machine contradicts the recording, or ""."""
         function = self._capture_file.function(placed.function)
         recorded = self._recorded.functions.get(placed.function, ())
         own = next((each for each in recorded if each.instance == placed.instance), None)
@@ -233,12 +233,12 @@ class ReplayedExplanations:
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """Drop requests that TensorFlow copied from another blocker, since they disappear with it.
+    """Drop requests that TensorFlow copied from another blocker: they disappear with it.
 
-    It copies a variable's request to the nodes that an optimizer creates for it (`colocate_with`)
-    and to the assignment of its initial value (`_init_from_args`, resource_variable_ops.py);
-    requests inside an inlined function to the nodes at its ends; and the device of a group of ops
-    to the node that `tf.group` creates (`group`, control_flow_ops.py).
+    TensorFlow copies a variable's request to the nodes that an optimizer creates for the variable
+    (`colocate_with`) and to its initial assignment (`_init_from_args`, resource_variable_ops.py).
+    It copies requests inside an inlined function to the nodes at the function's ends, and the
+    device of grouped ops to the node that `tf.group` creates (`group`, control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
     ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
@@ -275,7 +275,6 @@ def _is_of_unknown_call(blocker: Blocker) -> bool:
 
 
 def _groups_others(blocker: Blocker) -> bool:
-    """Return whether this is the request of a `NoOp` that no user line created."""
     by_user = blocker.scope_frame is not None and blocker.scope_frame.is_user
     return blocker.type == "NoOp" and blocker.kind is BlockerKind.REQUEST and not by_user
 

@@ -1,8 +1,8 @@
 """Infers from a trace alone why ops are on the CPU, using the other ops that ran.
 
-An op that takes a resource runs where the resource is. Any other op that has a GPU kernel for all
-possible inputs is on the CPU because a scope requests it: one around the op, if its function also
-has ops on a GPU, or else one around the call of the function.
+An op that takes a resource runs where the resource is. Any other op with a GPU kernel for all
+possible inputs is on the CPU because a scope requests it. The scope is around the op if the op's
+function also has ops on a GPU; otherwise, it is around the call of the function.
 
 None of this is proof: a `tf.distribute` strategy, `colocate_with`, and options of TensorFlow's
 optimizer have the same effect. Ops that may be on the CPU for one of these reasons stay
@@ -67,8 +67,8 @@ _PRODUCTS: Final = frozenset({"BatchMatMulV2", "MatMul"})  # few programs multip
 _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
-class UnexplainedOp(NamedTuple):
-    """An op on the CPU that is not there for lack of a GPU kernel."""
+class OpenOp(NamedTuple):
+    """An op on the CPU whose placement is not explained by a missing GPU kernel."""
 
     op_id: str
     name: str
@@ -80,38 +80,38 @@ class UnexplainedOp(NamedTuple):
 
     @property
     def type(self) -> str:
-        """The op type as the program has it."""
+        """The op type in the program, before TensorFlow's rewrites."""
         return self.explanation.type
 
 
-class Call(NamedTuple):
-    """A function, or a call in it that TensorFlow inlined."""
+class InlinedCall(NamedTuple):
+    """A function, or one of the calls in it that TensorFlow inlined."""
 
     function: str
     inlined: str = ""  #: the scope of the call
 
 
-def _call(op: UnexplainedOp) -> Call:
+def _call(op: OpenOp) -> InlinedCall:
     return call_of(op.function, op.name)
 
 
-def call_of(function: str, name: str) -> Call:
-    """Return the innermost call that an op belongs to."""
+def call_of(function: str, name: str) -> InlinedCall:
+    """Return the innermost inlined call that an op belongs to, or its function."""
     found = _INLINED.match(name)
-    return Call(function, "" if found is None else found[0])
+    return InlinedCall(function, "" if found is None else found[0])
 
 
 def inferred(
-    ops: Sequence[UnexplainedOp],
+    ops: Sequence[OpenOp],
     on_gpu: Iterable[tuple[str, str, str]],
     version: str | None,
     *,
     is_distributed: bool,
 ) -> dict[str, PlacementExplanation]:
-    """Explain ops of a host by the other ops that ran; return explanations by op id.
+    """Explain CPU ops of a host from the other ops that ran. Return explanations by op id.
 
-    `on_gpu` are the ops of functions known to be on a GPU: function, name, and type, or "" if it is
-    unknown. With `is_distributed`, the program has several tasks.
+    `on_gpu` lists the function, name, and type of the ops known to be on a GPU; the type can be "".
+    `is_distributed` says that the program has several tasks.
     """
     registry = nearest(version).registry
     gradients = [(op.function, GRADIENT.search(op.name)) for op in ops]
@@ -150,16 +150,16 @@ def inferred(
     return {**explained, **by_variable, **following, **by_scope}
 
 
-def _is_of_library(op: UnexplainedOp, version: str | None) -> bool:
+def _is_of_library(op: OpenOp, version: str | None) -> bool:
     return not op.is_eager and habit_of(op.name, version) not in {"", _EMBEDDING}
 
 
-def _by_name(op: UnexplainedOp) -> PlacementExplanation:
+def _by_name(op: OpenOp) -> PlacementExplanation:
     return _explained(op, BlockerKind.REQUEST, "a library names its ops like this")
 
 
-def _following(op: UnexplainedOp, lead: UnexplainedOp) -> PlacementExplanation:
-    """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
+def _following(op: OpenOp, lead: OpenOp) -> PlacementExplanation:
+    """Explain an op of a layer, or of the layer's gradient, by the layer's variable on the CPU."""
     shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
     return replace(found, certainty="possible", doubt="it may be there for another reason")
@@ -167,15 +167,15 @@ def _following(op: UnexplainedOp, lead: UnexplainedOp) -> PlacementExplanation:
 
 def _by_scopes(
     registry: Registry,
-    ops: Sequence[UnexplainedOp],
+    ops: Sequence[OpenOp],
     there: Collection[tuple[str, str]],
-    with_variable: Collection[Call],
+    with_variable: Collection[InlinedCall],
 ) -> dict[str, PlacementExplanation] | None:
-    """Explain ops by a scope around them or around a call; None if it may be due to a strategy.
+    """Explain ops by a scope around them or a call; return None if a strategy may be the reason.
 
-    A strategy puts all of a function on the CPU, with its variables, but not its results.
+    A strategy puts a whole function and its variables on the CPU, but not the function's results.
     """
-    calls: dict[Call, list[UnexplainedOp]] = defaultdict(list)
+    calls: dict[InlinedCall, list[OpenOp]] = defaultdict(list)
     explained = {}
     for op in ops:
         if not op.is_eager and not follows_others(registry, op.type):
@@ -196,12 +196,10 @@ def _by_scopes(
     return explained
 
 
-def _under_scope(
-    registry: Registry, ops: Sequence[UnexplainedOp], *, is_whole: bool
-) -> list[UnexplainedOp]:
+def _under_scope(registry: Registry, ops: Sequence[OpenOp], *, is_whole: bool) -> list[OpenOp]:
     """Return the ops of a call that are on the CPU because of a scope.
 
-    One such op shows that the others are too, unless they lack a GPU kernel for a common float.
+    If one op certainly is, so are the others, unless they lack a GPU kernel for a common float.
     """
     types = {op.type for op in ops}
     usual = [op for op in ops if _FLOATS.isdisjoint(op.explanation.types_missing)]
@@ -212,22 +210,22 @@ def _under_scope(
     return [*ops] if is_whole else usual
 
 
-def _by_scope(op: UnexplainedOp, call: Call, *, is_whole: bool) -> PlacementExplanation:
+def _by_scope(op: OpenOp, call: InlinedCall, *, is_whole: bool) -> PlacementExplanation:
     where = f"`{call.function}`" if call.function else "the graph"
     if not is_whole:
-        shown = f"{where} has ops on the CPU with GPU kernels for all usual dtypes"
+        shown = f"some ops of {where} ran on the CPU, but have GPU kernels for all usual dtypes"
         return _explained(op, BlockerKind.REQUEST, shown)
-    shown = f"no op of {where} is known to be on a GPU, even if it has a GPU kernel"
+    shown = f"no op of {where} is known to be on a GPU, not even those with GPU kernels"
     called = call.inlined.rstrip("/")
     return _explained(op, BlockerKind.DEFAULT_DEVICE, shown, called_in=called)
 
 
 def _by_variables(
-    variables: Sequence[UnexplainedOp], others: Sequence[UnexplainedOp], version: str | None
+    variables: Sequence[OpenOp], others: Sequence[OpenOp], version: str | None
 ) -> dict[str, PlacementExplanation]:
-    """Explain ops that use variables, and the other ops of their updates.
+    """Explain the ops that use variables, and the other ops that update these variables.
 
-    The name of an update usually does not contain the variable's. If only one scope of a function
+    An update's name usually does not contain the variable's name. If only one scope of a function
     uses variables on the CPU, the update belongs to that scope.
     """
     users: dict[str, set[str]] = defaultdict(set)
@@ -253,16 +251,13 @@ def _by_variables(
     return found
 
 
-def _tied(
-    explanation: PlacementExplanation, lead: UnexplainedOp, link: Link
-) -> PlacementExplanation:
+def _tied(explanation: PlacementExplanation, lead: OpenOp, link: Link) -> PlacementExplanation:
     (blocker,) = explanation.blockers
     blocker = replace(blocker, link=link, type=lead.type, name=lead.name)
     return replace(explanation, blockers=(blocker,), follows=(lead.name,))
 
 
-def _owner(op: UnexplainedOp, users: Collection[str]) -> str:
-    """Return the scope that uses an op's variable."""
+def _owner(op: OpenOp, users: Collection[str]) -> str:
     update = _update(op.name)
     if not update:
         return user_of(op.name)
@@ -277,19 +272,19 @@ def _update(name: str) -> str:
 
 
 def user_of(name: str) -> str:
-    """Return the name scope of the user of a variable, such as a layer."""
+    """Return the name scope, such as a layer's, of an op that uses a variable."""
     return name_scope(_LOOKUP.sub("/", name))
 
 
 def name_scope(node: str) -> str:
-    """Return the name scope that a program or its layers opened around a node; "" for none."""
+    """Return the name scope that the program or its layers opened around a node, or ""."""
     parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
     named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
     return "/".join(named)
 
 
 def _explained(
-    op: UnexplainedOp, kind: BlockerKind, shown: str, *, called_in: str = "", owner: str = ""
+    op: OpenOp, kind: BlockerKind, shown: str, *, called_in: str = "", owner: str = ""
 ) -> PlacementExplanation:
     blocker = Blocker(
         kind=kind,
@@ -310,8 +305,8 @@ def _explained(
     )
 
 
-def _is_free(registry: Registry, op: UnexplainedOp) -> bool:
-    """Return whether an op has a GPU kernel for all inputs that it may have had."""
+def _is_free(registry: Registry, op: OpenOp) -> bool:
+    """Return whether an op could have run on a GPU with any inputs that it may have had."""
     usual = USUAL
     if op.is_eager and op.is_fed_by_gpu:
         usual -= _IN_HOST_MEMORY
@@ -331,7 +326,7 @@ def _is_free(registry: Registry, op: UnexplainedOp) -> bool:
 
 
 def takes_resource(registry: Registry, op: str) -> bool:
-    """Return whether an op must be where one of its inputs is."""
+    """Return whether an op must run where one of its inputs is: a resource or a reference."""
     definition = registry.definition(op)
     if definition is None or op in registry.colocation_exempt:
         return False
@@ -341,7 +336,7 @@ def takes_resource(registry: Registry, op: str) -> bool:
 def follows_others(registry: Registry, op: str) -> bool:
     """Return whether the placer may put an op where its neighbors are (placer.cc).
 
-    It does for ops with no input and one output, such as constants; ops that use only shapes; and
+    These are ops with no input and one output, such as constants; ops that only use shapes; and
     identities.
     """
     definition = registry.definition(op)
@@ -355,7 +350,7 @@ def follows_others(registry: Registry, op: str) -> bool:
 
 @cache
 def has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether only CPU kernels accept some value of an attribute other than a dtype."""
+    """Return whether an attribute other than a dtype has a value that only CPU kernels accept."""
     definition = registry.definition(op)
     on_gpu = [k.constraints for k in registry.gpu_kernels(op) if not k.label]
     usable = [k for k in registry.usable_kernels(op) if not k.label]
@@ -382,7 +377,7 @@ def prefers_cpu(registry: Registry, op: str) -> bool:
 
 @cache
 def has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether a `_kernel` label has only CPU kernels."""
+    """Return whether an op has CPU kernels with a `_kernel` label that no GPU kernel has."""
     labeled = [(k.label, k.device_type) for k in registry.usable_kernels(op) if k.label]
     on_gpu = {label for label, device_type in labeled if device_type in {GPU, DEFAULT}}
     return any(device_type == CPU and label not in on_gpu for label, device_type in labeled)

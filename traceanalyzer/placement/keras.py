@@ -2,8 +2,8 @@
 
 Keras 3 chooses cuDNN for LSTM and GRU while it builds the graph. Keras 2 builds two functions with
 one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
-`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement, grappler replaces the loop's
-function and its gradient function in calls on a GPU whose masks cuDNN accepts
+`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement, Grappler replaces calls of
+the loop and its gradient that are on a GPU, if cuDNN accepts their masks
 (core/grappler/optimizers/implementation_selector.cc).
 """
 
@@ -38,11 +38,11 @@ _MOST_MODELS: Final = 20  # that the recorder examines
 
 
 class RecurrentLayer(NamedTuple):
-    """An LSTM or GRU of a model that ran."""
+    """An LSTM or GRU layer of a model that ran."""
 
     name: str
     text: str  #: its name and class
-    #: The options that rule cuDNN out, as the program writes them; "" if there are none.
+    #: The options that rule cuDNN out, as the program writes them, or "".
     obstacle: str
     #: Whether this layer keeps Keras from using XLA on a GPU.
     forbids_xla: bool
@@ -50,7 +50,7 @@ class RecurrentLayer(NamedTuple):
 
     @classmethod
     def of(cls, layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
-        """Read the record of a layer."""
+        """Read a recorded layer."""
         options = _CUDNN["options"].items()
         given = ((option, layer.get(option, needed), needed) for option, needed in options)
         refused = [f"{option}={value!r}" for option, value, needed in given if value != needed]
@@ -71,7 +71,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """A sentence saying that the layer's options make it a loop on a GPU too."""
+        """A clause that says why the layer also runs as a loop on a GPU."""
         return _TEXTS["refusal"].format(layer=self.text, obstacle=self.obstacle)
 
 
@@ -90,18 +90,18 @@ class KerasModel(msgspec.Struct, frozen=True):
 
     @property
     def layers(self) -> list[RecurrentLayer]:
-        """Its LSTM and GRU layers."""
+        """The model's LSTM and GRU layers."""
         return [RecurrentLayer.of(each, self.keras_version) for each in self.recurrent]
 
     @property
     def keeps_xla_out(self) -> list[str]:
-        """The layers that keep Keras from using XLA on a GPU, whatever the program says."""
+        """The layers that keep Keras from using XLA on a GPU, whatever `jit_compile` is."""
         named = [f"{name} ({kind})" for name, kind in self.not_compilable]
         return [*named, *(layer.text for layer in self.layers if layer.forbids_xla)]
 
     @property
     def is_never_compiled(self) -> bool:
-        """Whether the program or a layer rules XLA out for its steps on every machine."""
+        """Whether the program or a layer rules out XLA for the model's steps on every machine."""
         is_forbidden = self.is_auto is False and self.jit_compile is False
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
@@ -112,7 +112,7 @@ def _of_steps(case: str, model: KerasModel, **values: str) -> str:
 
 
 def noted(capture_file: CaptureFile, name: str) -> list[Json]:
-    """Return a list that the recorder stored with the devices; empty if damaged."""
+    """Return a list that the recorder stored with the devices, or [] if it is missing."""
     found = (capture_file.devices or {}).get(name)
     return found if isinstance(found, list) else []
 
@@ -127,7 +127,7 @@ def strategies(capture_file: CaptureFile) -> list[str]:
 
 
 class Keras:
-    """Keras in a captured program: its use of XLA and cuDNN, recorded and on a GPU machine."""
+    """How Keras uses XLA and cuDNN in a captured program, as recorded and with a GPU."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -158,7 +158,7 @@ class Keras:
                     "the program uses a distribution strategy": strategies(self._capture_file),
                     "the program requests deterministic ops": self._is_deterministic,
                     'with jit_compile="auto", Keras chose not to use it': model.is_auto,
-                    "its layers can be compiled, but the program says jit_compile=False": True,
+                    "the layers can be compiled, but the program sets jit_compile=False": True,
                 }
                 why = next(reason for reason, is_given in reasons.items() if is_given)
                 yield "info", "keras_xla", _of_steps("not_compiled", model, why=why)
@@ -167,7 +167,7 @@ class Keras:
                 yield "warning", "keras_without_cudnn", layer.refusal
 
     def differences(self) -> Iterator[str]:
-        """Yield sentences on how Keras would use XLA and cuDNN on a GPU, one per model or layer."""
+        """Yield sentences on how Keras would use XLA and cuDNN with a GPU."""
         functions = self._capture_file.functions
         if any(_STEP.match(function.name) for function in functions):
             yield from self._step_differences()
@@ -197,14 +197,13 @@ class Keras:
             yield _TEXTS["unknown"].format(larger=_TEXTS["larger"])
 
     def _layers_of(self, node: str) -> list[RecurrentLayer]:
-        """Return the layers whose loop can contain a node, by the scopes in its name."""
+        """Return the layers whose loop can contain a node, judging by the node's name scopes."""
         scopes = node.split("/")
         at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
         outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
         return [layer for layer in self._layers if layer.name in outer]
 
     def _is_unknown_loop(self, node: str) -> bool:
-        """Return whether a node is in the loop of an LSTM or GRU whose options are unknown."""
         if _LOOP_NAME.search(node) is None:
             return False
         found = self._layers_of(node)

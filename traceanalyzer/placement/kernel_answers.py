@@ -1,6 +1,6 @@
 """The answers of `traceanalyzer kernels`: the kernels of an op, by type, and since which version.
 
-Types have their names in Python (`float32`); elsewhere, they have TensorFlow's (`float`).
+Types have their Python names here (`float32`); other modules use TensorFlow's names (`float`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -209,7 +209,7 @@ def _usual(
 
 
 def _taken(definition: OpDefinition) -> set[str]:
-    """Return the types that an op can have, by its definition."""
+    """Return the input and output types that an op's definition allows."""
     taken: set[str] = set()
     for argument in (*definition.inputs, *definition.outputs):
         attribute = definition.attributes.get(argument.type_attr or argument.type_list_attr)

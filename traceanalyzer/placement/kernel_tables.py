@@ -1,8 +1,8 @@
 """The files in `data/`, and the definitions of ops that they contain.
 
-The files are plain text, a paragraph for each op: its type, then a line for each fact with the
-TensorFlow versions that it applies to. `*` stands for every version that has a table; `2.14-`,
-`-2.13`, and `2.14,2.16-2.17` for ranges of versions.
+The files are plain text with a paragraph for each op: its type, followed by a line for each fact,
+which starts with the TensorFlow versions that it applies to. `*` means every version that has a
+table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` are ranges of versions.
 
 `kernels.txt`, the kernels of a device type with the values that they accept for each attribute:
 
@@ -11,9 +11,9 @@ GatherNd
 * GPU Tindices=int32,int64 Tparams=double,float bad_indices_policy="","DEFAULT" ; host=x priority=1
 ```
 
-Types are bare, strings quoted as in JSON, integers and booleans as in JSON. After the `;` come
-differences from a kernel's defaults: `host`, the arguments in host memory; `priority`; `label`;
-`copy=2` where TensorFlow has the same kernel twice.
+Types are bare; strings, integers, and booleans are written as in JSON. After the `;` come
+differences from a kernel's defaults: `host` (the arguments in host memory), `priority`, `label`,
+and `copy=2` if TensorFlow has the same kernel twice.
 
 `definitions.txt`, the definitions of ops:
 
@@ -22,12 +22,12 @@ AddN
 * in inputs:$N*$T out sum:$T attr N:int>=1 T:type{double,float} name:string="a" stateful
 ```
 
-An argument's type is bare, or `$` and the attribute that gives it. `$N*` before it is the number of
-tensors; after it, `[]` means that the attribute is a list of types, `&` a reference. An attribute
-has its type, `>=` the minimum value or length, `{}` the allowed values, `=` the default in JSON,
-encoded as in a capture file.
+An argument has a bare type, or `$` and the attribute that gives the type. The prefix `$N*` gives
+the number of tensors. The suffix `[]` means that the attribute is a list of types, and `&` means a
+reference. An attribute has a type, optionally followed by `>=` and the minimum value or length, by
+the allowed values in `{}`, and by `=` and the default in JSON, encoded as in a capture file.
 
-`colocation_exempt.txt` lists an op per line, with its versions; `versions.txt` lists the versions
+`colocation_exempt.txt` lists an op per line, with its versions. `versions.txt` lists the versions
 and the wheels that the tables were read from.
 """
 
@@ -68,7 +68,7 @@ _MOST_TENSORS: Final = 1_000_000  # per argument: a capture file can contain any
 
 
 def read(name: str) -> str:
-    """Return the text of a file."""
+    """Return the text of a file in `data/`."""
     return data_files.text(f"placement/data/{name}")
 
 
@@ -80,14 +80,14 @@ def op_types(name: str) -> frozenset[str]:
 
 @cache
 def paragraphs(name: str) -> Mapping[str, str]:
-    """Return the unparsed lines of each op of a file, in the file's order."""
+    """Return each op's unparsed lines in a file, in the file's order."""
     parts = (paragraph.partition("\n") for paragraph in read(name).split("\n\n"))
     return MappingProxyType({op: lines for op, _, lines in parts if not op.startswith("#")})
 
 
 @cache
 def tabulated() -> Mapping[Minor, str]:
-    """Return the versions that have tables, oldest first, and the release of each."""
+    """Return the versions that have tables, oldest first, and the release each was read from."""
     lines = (line.split() for line in words(read(VERSIONS)))
     return MappingProxyType({minor_of(line[0]): line[1] for line in lines})
 
@@ -106,8 +106,8 @@ def nearest_minor(version: str | None) -> tuple[Minor, bool]:
     """Return the nearest version that has tables, and whether it is an exact match.
 
     Other builds (`2.13.0+nv23.7`), nightlies, and release candidates match their minor version,
-    but not exactly. Of several versions (`between 2.4 and 2.5`), the last is used; of none, the
-    newest that has tables.
+    but not exactly. For several versions (`between 2.4 and 2.5`), the last one counts. An unknown
+    version matches the newest one that has tables.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
@@ -119,13 +119,13 @@ def nearest_minor(version: str | None) -> tuple[Minor, bool]:
 
 
 def text(version: Minor) -> str:
-    """Return a version as it is written."""
+    """Return a version as text, such as `2.21`."""
     return f"{version[0]}.{version[1]}"
 
 
 @lru_cache(maxsize=1024)
 def covers(range_: str, version: Minor) -> bool:
-    """Return whether a version lies in ranges as the tables write them."""
+    """Return whether version ranges, in the tables' notation, include a version."""
     if range_ == ALL:
         return True
     for part in range_.split(","):
@@ -137,12 +137,12 @@ def covers(range_: str, version: Minor) -> bool:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yield the lines of a text without empty lines and comments."""
+    """Yield the lines of a text, skipping empty lines and comments."""
     return (line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 def lines_of(lines: str, version: Minor) -> Iterator[str]:
-    """Yield the lines that apply to a version, without the range of versions; some are empty."""
+    """Yield the lines that apply to a version, without their version ranges. Some are empty."""
     for line in words(lines):
         versions, _, rest = line.partition(" ")
         if covers(versions, version):
@@ -151,7 +151,7 @@ def lines_of(lines: str, version: Minor) -> Iterator[str]:
 
 @cache
 def allowed_values(values: str) -> frozenset[str | int | bool]:
-    """Parse the allowed values of an attribute: types as in the capture file, plain strings."""
+    """Parse the allowed values of an attribute. Types and strings become plain text."""
     return frozenset(
         json.loads(value) if value[0] in '"-0123456789' or value in {"true", "false"} else value
         for value in values.split(",")
@@ -169,7 +169,7 @@ class AttributesError(ValueError):
 
 
 class InputTypesError(ValueError):
-    """An op cannot have inputs of these types."""
+    """An op cannot take inputs of the given types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ class Argument:
 
     @classmethod
     def parse(cls, specification: str) -> Argument:
-        """Parse an argument of a line of `definitions.txt`."""
+        """Parse an argument from a line of `definitions.txt`."""
         found = _match(_ARGUMENT, specification)
         return cls(**{**found, "is_ref": bool(found["is_ref"])})
 
@@ -203,7 +203,7 @@ class AttributeDefinition:
 
     @property
     def is_type(self) -> bool:
-        """Whether its values are types."""
+        """Whether the attribute's values are types."""
         return self.type in {"type", "list(type)"}
 
 
@@ -241,7 +241,7 @@ class OpDefinition:
 
     @classmethod
     def parse(cls, op: str, line: str) -> OpDefinition:
-        """Parse a line of `definitions.txt` without its versions."""
+        """Parse a line of `definitions.txt` that has been stripped of its versions."""
         parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
         words = line.split()
         for word in words:
@@ -271,13 +271,13 @@ class OpDefinition:
         return any({a.type_attr, a.type_list_attr} & {*attributes} for a in arguments)
 
     def complete(self, attributes: Attributes) -> Attributes:
-        """Return attributes with defaults for missing ones."""
+        """Return the attributes, with missing ones set to their defaults."""
         given = self.attributes.items()
         missing = {n: a.default for n, a in given if a.has_default and n not in attributes}
         return {**attributes, **missing} if missing else attributes
 
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each tensor of an argument; `float_ref` for a reference."""
+        """Return the type of each tensor of an argument, such as `float` or `float_ref`."""
         name = argument.type_list_attr or argument.type_attr
         value = argument.type or self._value(name, attributes)
         if argument.type_list_attr:
@@ -304,21 +304,21 @@ class OpDefinition:
         return definition.default
 
     def input_types(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each input; `float_ref` for a reference."""
+        """Return the type of each input, such as `float` or `float_ref`."""
         return tuple(t for a in self.inputs for t in self.types_of(a, attributes))
 
     def output_types(self, attributes: Attributes) -> tuple[str, ...]:
-        """Return the type of each output; `float_ref` for a reference."""
+        """Return the type of each output, such as `float` or `float_ref`."""
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
-        """Return the given attributes plus those set by the input types, if all types are known."""
+        """Return the given attributes and, if all input types are known, those that they imply."""
         return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
-        """Return the attributes that the input types determine; a reference matches its type.
+        """Return the attributes that the input types determine. `float_ref` counts as `float`.
 
-        If several arguments have any number of tensors, only the inputs before them are matched.
+        If several arguments take any number of tensors, only the inputs before them are used.
         """
         sizes = [argument.number_attr or argument.type_list_attr for argument in self.inputs]
         if len({*sizes} - {""}) > 1:
@@ -342,7 +342,7 @@ class OpDefinition:
         return found
 
     def _fits(self, argument: Argument, types: Sequence[str], found: dict[str, Json]) -> bool:
-        """Return whether an argument can have these types, and add its attributes to `found`."""
+        """Return whether an argument can have these types. Add implied attributes to `found`."""
         plain = [t.removesuffix(_REF) for t in types]
         new: dict[str, Json] = {}
         if argument.type_list_attr:

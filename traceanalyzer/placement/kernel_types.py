@@ -40,7 +40,7 @@ _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
 
 
 def python_name(dtype: str) -> str:
-    """Return a type's name in Python: `float32` for `float`."""
+    """Return a type's name in Python, such as `float32` for `float`."""
     return _PYTHON.get(dtype, dtype)
 
 
@@ -48,7 +48,7 @@ def python_name(dtype: str) -> str:
 
 
 class Combination(NamedTuple):
-    """Values of the constrained attributes, and the kernels that TensorFlow selects for them."""
+    """Values of the constrained attributes, and the kernels that TensorFlow selects for these."""
 
     values: Mapping[str, Json]  #: as in the capture file; for a list, its one element
     cpu: Kernel | None
@@ -57,7 +57,7 @@ class Combination(NamedTuple):
 
 
 class TypeSupport(NamedTuple):
-    """How many combinations of attribute values have kernels."""
+    """Whether all, some, or no combinations of attribute values have kernels."""
 
     cpu: Extent
     gpu: Extent
@@ -81,12 +81,12 @@ class Support:
 
     @cached_property
     def overall(self) -> TypeSupport:
-        """How many of all combinations have kernels."""
+        """Whether all, some, or no combinations have kernels."""
         return extent_of(self.combinations)
 
     @cached_property
     def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
-        """For each constrained type attribute and type, how many combinations have kernels."""
+        """The same as `overall`, for each constrained type attribute and type."""
         return {
             name: {
                 dtype: extent_of(self.of_type(dtype, name))
@@ -96,10 +96,10 @@ class Support:
         }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
-        """Return the combinations in which the data, or an attribute, have a type.
+        """Return the combinations in which the data or the given attribute has type `dtype`.
 
         Some kernels accept any type, even types that they cannot compute (Cast on a CPU). So all
-        other attributes are limited to types that some kernel names.
+        other attributes are limited to types that a kernel or the op's definition names.
         """
         names = self.main if attribute is None else (attribute,)
         if not names:
@@ -113,7 +113,7 @@ class Support:
 
 
 def extent_of(combinations: Sequence[Combination]) -> TypeSupport:
-    """Return how many of the combinations have kernels."""
+    """Return whether all, some, or none of the combinations have kernels."""
     on_host = (c.on_host for c in combinations if c.gpu is not None)
     return TypeSupport(
         _share(c.cpu is not None for c in combinations),
@@ -131,7 +131,7 @@ def _share(answers: Iterable[bool]) -> Extent:
 
 @cache
 def support_of(registry: Registry, op: str) -> Support | None:
-    """Return an op's kernels in a version, by type; None if the version lacks the op."""
+    """Return an op's kernels by type in one version, or None if that version lacks the op."""
     definition, every = registry.definition(op), registry.usable_kernels(op)
     if definition is None:
         return None
@@ -177,7 +177,7 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values of an attribute to look up; its default if it is not a type."""
+    """Return the values of an attribute to look up, or only its default if it is not a type."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]
@@ -189,9 +189,9 @@ def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> 
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
-    """Return whether a GPU kernel has all data in host memory, so that the host computes the op.
+    """Return whether a GPU kernel has all its data in host memory: the host then computes the op.
 
-    Handles of resources are not data, and an op that only needs a shape reads no data.
+    Resource handles do not count as data, and an op that only needs a shape reads no data.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -216,7 +216,7 @@ def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) 
 
 @cache
 def definition_of(op: str) -> OpDefinition | None:
-    """Return an op's definition in the newest version that has it; None if no version does."""
+    """Return an op's definition in the newest version that has the op, or None."""
     return next(filter(None, (each.definition(op) for each in reversed(registries()))), None)
 
 
@@ -236,14 +236,14 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 
 @cache
 def is_for_cpus_alone(op: str) -> bool:
-    """Return whether an op has kernels, but none for a GPU in any version."""
+    """Return whether an op has kernels but no GPU kernel in any version."""
     of_all = [load(version) for version in supported()]
     return any(r.kernels(op) for r in of_all) and not any(r.gpu_kernels(op) for r in of_all)
 
 
 @cache
 def types_computed(op: str) -> frozenset[str]:
-    """Return the data types with which a GPU computes an op, in every version that has the op.
+    """Return the data types for which a GPU computes an op in every version that has the op.
 
     Kernels that have all data in host memory do not count.
     """
@@ -260,7 +260,7 @@ def types_computed(op: str) -> frozenset[str]:
 
 
 def is_never_computed(op: str) -> bool:
-    """Return whether an op has no GPU kernel, in any version, that computes on the GPU."""
+    """Return whether the GPU kernels of an op have all data in host memory, in every version."""
     found = _supports(op)
     return bool(found) and all(support.overall.on_host == "all" for support in found)
 
@@ -271,9 +271,9 @@ def _supports(op: str) -> list[Support]:
 
 @cache
 def is_copied_to_host(op: str) -> bool:
-    """Return whether the host computes an op (`Qr`) for every type, on data from the GPU.
+    """Return whether the host computes an op such as `Qr` for every type, from copied GPU data.
 
-    Sizes, indices and scalars (`LinSpace`) are not such data.
+    Sizes, indices, and scalars (`LinSpace`) do not count as such data.
     """
     definition = definition_of(op)
     support = support_of(registries()[-1], op)
@@ -288,16 +288,16 @@ def is_copied_to_host(op: str) -> bool:
 
 @cache
 def casts_on_gpu(source: str, target: str) -> bool:
-    """Return whether a GPU casts one type to another, in every version that has both."""
+    """Return whether a GPU can cast one type to another in every version."""
     types = {"SrcT": source, "DstT": target}
     return all(r.find("Cast", GPU, types) is not None for r in registries())
 
 
 @cache
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
-    """Return the values of an attribute with which an op computes on a GPU, sorted.
+    """Return the sorted values of an attribute for which a GPU computes an op.
 
-    `value` is the value that rules out the nearest GPU kernels of a node. Kernels with all data in
+    `value` is the current value, which rules out a node's GPU kernels. Kernels with all data in
     host memory do not count, unless they have no data of that type (`VarHandleOp`).
     """
     each = (_taken_in(registry, op, attribute, value) for registry in registries())
@@ -306,7 +306,7 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
 
 
 def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozenset[str] | None:
-    """Return the values in one version; None if it lacks the op or may accept the given value."""
+    """Return these values in one version, or None if it lacks the op or may accept `value`."""
     definition = registry.definition(op)
     on_gpu = [kernel for kernel in registry.gpu_kernels(op) if not kernel.label]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]
@@ -331,7 +331,7 @@ def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozen
 
 
 def _is_wider(kernel: Kernel, other: Kernel, attribute: str) -> bool:
-    """Return whether a kernel accepts all nodes that another does, apart from one attribute."""
+    """Return whether a kernel accepts every node that another accepts, ignoring one attribute."""
     return all(
         name in other.constraints and other.constraints[name] <= allowed
         for name, allowed in kernel.constraints.items()

@@ -1,8 +1,8 @@
-"""Inlines the functions that a graph calls, as TensorFlow does before it places the graph.
+"""Inlines the functions that a graph calls, as TensorFlow does before placing the graph.
 
 See `LowerFunctionalOpsPass` (core/common_runtime/lower_functional_ops.cc) and `InlineFunctionBody`
 (inline_function_utils.cc). The ops that control a loop or a branch, such as `Enter` and `Switch`,
-are left out: they do not decide where other ops run.
+are left out, because they do not decide where other ops run.
 """
 
 from collections import deque
@@ -34,14 +34,14 @@ _MOST_NODES: Final = 200_000  # functions that call others twice double the grap
 
 
 class Lowered(NamedTuple):
-    """A graph without calls of functions, loops, and branches."""
+    """A graph in which function calls, loops, and branches are inlined."""
 
     graph: Graph
     requests: Mapping[str, str]  #: the requested devices of the calls, by their names
 
 
-class _Call(NamedTuple):
-    """A function to inline."""
+class _FunctionToInline(NamedTuple):
+    """A call of a function to inline."""
 
     name: str  # its nodes' prefix, without the slash
     function: str
@@ -69,8 +69,8 @@ def lowered(
     """Return a graph with the nodes of the functions that it calls.
 
     Args:
-        numbered: Known names of calls (`while/body/_7`) by their names without the number
-            (`while/body/_`). All other calls get numbers that differ from TensorFlow's.
+        numbered: Known names of calls (`while/body/_7`), keyed by the name without its number
+            (`while/body/_`). Numbers of all other calls differ from TensorFlow's.
     """
     return _Lowering(library, pool, registry, numbered).lower(graph)
 
@@ -90,11 +90,11 @@ class _Lowering:
         self._rows: list[tuple[Any, ...]] = []
         self._devices: dict[str, str] = {}  # requested devices of the nodes so far
         self._requests: dict[str, str] = {}
-        self._waiting: deque[_Call] = deque()
+        self._waiting: deque[_FunctionToInline] = deque()
         self._numbers = 0
 
     def lower(self, graph: Graph) -> Lowered:
-        self._add(graph, _Call("", "", "", (), []), {})
+        self._add(graph, _FunctionToInline("", "", "", (), []), {})
         while self._waiting:
             call = self._waiting.popleft()
             body = self._library[call.function]
@@ -109,8 +109,8 @@ class _Lowering:
                 self._identity(end, self._source(names, result), dtype)
         return Lowered(replace(graph_of(self._rows), producer=graph.producer), self._requests)
 
-    def _add(self, graph: Graph, call: _Call, given: Mapping[str, list[str]]) -> _Names:
-        """Add the nodes of a graph; the functions that it calls are added later."""
+    def _add(self, graph: Graph, call: _FunctionToInline, given: Mapping[str, list[str]]) -> _Names:
+        """Add the nodes of a graph. The functions that it calls are added later."""
         prefix = f"{call.name}/" if call.name else ""
         is_full = len(self._rows) + len(graph) > _MOST_NODES
         functions = {
@@ -139,7 +139,7 @@ class _Lowering:
                         (name for name, _ in functions[at]), graph.devices[at]
                     )
                 for (called, function), own in zip(functions[at], ends[at], strict=True):
-                    self._waiting.append(_Call(called, function, device, inputs, own))
+                    self._waiting.append(_FunctionToInline(called, function, device, inputs, own))
                 continue
             origin = (call.function, node) if prefix else ("", "")
             attributes = self._prefixed(names, at)
@@ -148,7 +148,7 @@ class _Lowering:
         return names
 
     def _functions(self, graph: Graph, at: int, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield the functions to inline for a node, each after the name of its call."""
+        """Yield the call name and the function of each call to inline at a node."""
         op, known = graph.ops[at], self._set(graph, at)
         is_call = op.endswith("PartitionedCall")
         if op not in FORWARDED or known.get(_COMPILES) or not (is_call or known.get(_LOWERS)):
@@ -165,7 +165,7 @@ class _Lowering:
                 yield self._name(name) if added else name, function
 
     def _identity(self, name: str, source: str, dtype: Any) -> None:  # noqa: ANN401 - JSON
-        """Add the node at an end of an inlined function, on the device of its source."""
+        """Add an `Identity` node for an argument or a result of an inlined function."""
         maker = split_input(source)[0]
         attributes = self._pool.add({"T": dtype, "_class": [{"s": f"loc:@{maker}"}]})
         device = self._devices.get(maker, "") if "/input/_" in name else ""
@@ -175,7 +175,7 @@ class _Lowering:
         self._devices[name] = device
 
     def _source(self, names: _Names, text: str) -> str:
-        """Translate an input, `node:output:2` in a function; "" for one that is left out."""
+        """Translate an input such as `node:output:2` in a function; "" for an omitted output."""
         name, _, output = text.lstrip("^").partition(":")
         mark = "^" if text.startswith("^") else ""
         number = self._number(names.graph, name, output)
@@ -185,7 +185,7 @@ class _Lowering:
         return f"{mark}{names.prefix}{name}{f':{number}' if number else ''}"
 
     def _number(self, graph: Graph, name: str, output: str) -> int:
-        """Return the number of an output, written `2` in a graph, `values:2` in a function."""
+        """Return the number of an output, given as `2` in a graph or `values:2` in a function."""
         argument, is_of_function, number = output.rpartition(":")
         before = 0
         node = graph.index(name)
@@ -203,7 +203,7 @@ class _Lowering:
         return self._pool.sets[graph.attributes[at]]
 
     def _prefixed(self, names: _Names, at: int) -> int:
-        """Return the attribute set of a node; its colocation groups get the prefix of its name."""
+        """Return a node's attribute set, with its name's prefix added to its colocation groups."""
         graph, known = names.graph, self._set(names.graph, at)
         groups = classes_of(known) if names.prefix else ()
         if not groups:

@@ -1,6 +1,6 @@
 """The facts that the placer needs about each node of a graph: types, neighbors, and kernels.
 
-They do not depend on requests or the machine, so one graph's facts serve all its placements.
+These facts do not depend on requests or the machine, so all placements of a graph share them.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _LIST_OPS: Final = op_types("of_lists")
 
 
 class Edge(NamedTuple):
-    """An edge whose ends must be on one device: a resource, a reference, a dataset's input."""
+    """An edge whose ends must share a device: a resource, a reference, or a dataset's input."""
 
     source: int
     target: int
@@ -73,7 +73,7 @@ def describe(
     registry: Registry,
     functions: Collection[str] = frozenset(),
 ) -> Nodes:
-    """Find the facts that the placer needs about each node."""
+    """Return the facts that the placer needs about each node of a graph."""
     kinds: dict[tuple[str, int], _Kind] = {}  # a graph has few of them
     for key in set(zip(graph.ops, graph.attributes, strict=True)):
         op, at = key
@@ -149,12 +149,11 @@ class _Kind:
 
     @property
     def made(self) -> str:
-        """The output type of a node without inputs and with one output; "" for other nodes."""
         return self.outputs[0] if self.inputs == () and len(self.outputs) == 1 else ""
 
 
 def _is_held(dtype: str) -> bool:
-    """See `IsRefOrResourceGeneratorNode` (core/common_runtime/colocation_graph.cc)."""
+    """Return whether a type is a resource or a reference (`IsRefOrResourceGeneratorNode`)."""
     return dtype == "resource" or dtype.endswith("_ref")
 
 
@@ -188,7 +187,7 @@ def _kind(
 
 
 def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
-    """Return the colocation groups that `_class` puts a node in."""
+    """Return the colocation groups in a node's `_class` attribute."""
     listed = (attributes or {}).get("_class")
     if not isinstance(listed, list):
         return ()
@@ -200,10 +199,10 @@ def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
 def _of_host_elements(
     sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> Iterator[int]:
-    """Yield the nodes that take a list whose elements are always in host memory.
+    """Yield the nodes that take a list of elements that are always in host memory.
 
-    `sources` are the nodes that make a node's variant inputs. Like TensorFlow, visit the last input
-    first, keep the last element type found, and after the first one visit only queued nodes.
+    `sources` has the nodes that make each node's variant inputs. As in TensorFlow, the last input
+    is visited first, only queued nodes are visited after a type is found, and the last type counts.
     """
     for node in sources if not ALWAYS_ON_HOST.isdisjoint(elements.values()) else ():
         found = ""

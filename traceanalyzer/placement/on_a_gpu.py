@@ -1,4 +1,4 @@
-"""Finds code of a captured program that may build other graphs on a machine with a GPU."""
+"""Finds what a captured program may do differently on a machine with a GPU."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -34,7 +34,7 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
     if questions and requests:
         yield f"T{_choice_by_gpus(questions, requests)[1:]}."
     elif questions:
-        verb = "asks" if len(questions) == 1 else "ask"
+        verb = "queries" if len(questions) == 1 else "query"
         yield _TEXTS["asks"].format(questions=listed(questions), verb=verb)
     elif requests:
         yield _TEXTS["computed"].format(requests=listed(requests))
@@ -50,7 +50,7 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
-    """Return the lines (`train.py:3`) that query the GPUs, if the answer may matter."""
+    """Return the lines (`train.py:3`) where the program asks which GPUs there are."""
     return [
         f"{PureWindowsPath(str(place[0])).name}:{place[-1]}"
         for place in noted(capture_file, "gpu_questions")
@@ -59,7 +59,7 @@ def _gpu_questions(capture_file: CaptureFile) -> list[str]:
 
 
 def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
-    """Return the program's strategies that depend on the machine's GPUs."""
+    """Return the program's distribution strategies that depend on the machine's GPUs."""
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
@@ -67,7 +67,7 @@ def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
 
 
 class FreeChoices:
-    """Devices that a program may choose depending on the machine's GPUs."""
+    """The devices that a program may choose depending on the machine's GPUs."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
@@ -83,14 +83,14 @@ class FreeChoices:
             self.doubt = "the program's distribution strategy depends on the machine's devices"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
-        """Return an explanation with its certainty on a machine with a GPU."""
+        """Return an explanation with the certainty that it has on a machine with a GPU."""
         if {blocker.kind for blocker in explanation.blockers} == {BlockerKind.NO_KERNEL}:
             return explanation  # whatever the program chooses
         at = _line(explanation, self._chosen)
         if at and self._questions:
             return doubted(explanation, _choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
-            doubt = f"the program asks for a GPU at {listed(self._questions)} and may act on it"
+            doubt = f"the program queries the GPUs at {listed(self._questions)} and may act on it"
         elif self._went_on:
             doubt = "the program continued after an error that may not occur with a GPU"
         elif at:
@@ -100,7 +100,7 @@ class FreeChoices:
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return why an op may be on the CPU if the unknown devices are CPUs."""
+        """Return the unknown device request that may put an op on the CPU, as text."""
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
@@ -110,7 +110,6 @@ class FreeChoices:
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
-    """Return the first of the given lines that requests the op's device, or ""."""
     found = (b.scope_frame for b in explanation.blockers if b.scope_frame in frames)
     return next((line_text(frame) for frame in found if frame is not None), "")
 
@@ -130,7 +129,7 @@ MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
 def pinned_by(
     capture_file: CaptureFile, *, is_of_session: bool
 ) -> Literal["program", "session"] | None:
-    """Return what switched the optimizer on for a session's graph or a function, if anything."""
+    """Return what enabled `pin_to_host_optimization` for session graphs or functions, or None."""
     configs = capture_file.session_configs if is_of_session else ()
     for rewrites in (config.rewrites for config in configs if config.is_own):
         named = rewrites.get("optimizers")  # if given, all that runs
@@ -145,7 +144,7 @@ def pinned_by(
 
 
 def pins_nothing(capture_file: CaptureFile) -> bool:
-    """Return whether the optimizer is known to be off. If the program was killed, it is unknown."""
+    """Return whether the optimizer is known to be off; False if the program was killed."""
     is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
     return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
 
@@ -190,7 +189,7 @@ class Failure:
 
     @property
     def requires(self) -> str:
-        """The missing GPU, for the end of a sentence; "" for other errors."""
+        """A clause that names the missing GPU; "" for other errors."""
         if not self.missing:
             return ""
         strict = ", and soft placement is off" if self.is_strict else ""
@@ -221,7 +220,7 @@ def failure(capture_file: CaptureFile) -> Failure | None:
 
 
 def gpus_required(capture_file: CaptureFile) -> int:
-    """Return how many GPUs a program needs if it failed for lack of one; otherwise 0."""
+    """Return how many GPUs a program needs if it failed for lack of one, or else 0."""
     failed = failure(capture_file)
     if failed is None or not failed.missing:
         return 0

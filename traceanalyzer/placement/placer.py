@@ -1,4 +1,4 @@
-"""Replays TensorFlow's placer: the device of each node of a graph, and the reason for it.
+"""Replays TensorFlow's placer to find the device of each node of a graph, and the reason for it.
 
 See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of 2.12 to 2.21. They are
 tested against TensorFlow with an emulated GPU.
@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 from traceanalyzer.capture_file.function_records import Graph
-from traceanalyzer.placement.colocation import Groups, Types
+from traceanalyzer.placement.colocation import ColocationGroups, Types
 from traceanalyzer.placement.devices import (
     ANYWHERE,
     CPU,
@@ -27,7 +27,7 @@ from traceanalyzer.placement.registry import EVERYWHERE
 
 
 class Decision(Enum):
-    """How a node got its device."""
+    """The ways in which a node gets its device."""
 
     #: It had a device before the placer ran: an argument or a result of a function.
     ASSIGNED = "assigned"
@@ -64,7 +64,7 @@ class Setting:
 
 
 class Region(NamedTuple):
-    """The part of a graph to place, while the nodes around it keep their devices."""
+    """The part of a graph to place. The nodes around it keep their devices."""
 
     inside: Sequence[int]  #: the nodes to place, in the graph's order
     around: Mapping[int, str]  #: the devices of the nodes that these may follow
@@ -107,14 +107,14 @@ class Placement:
 
     @cached_property
     def members(self) -> Mapping[int, list[int]]:
-        """The nodes of each colocation group by its root, in the graph's order."""
+        """The nodes of each colocation group, in the graph's order, by the group's root."""
         found = defaultdict(list)
         for at, root in self.roots.items():
             found[root].append(at)
         return found
 
     def trail(self, node: int) -> Iterator[int]:
-        """Yield the node that a node follows, the node that this one follows, and so on."""
+        """Yield the chain of nodes that a node follows, nearest first."""
         seen = {node}
         while self.decisions.get(node) in {Decision.INPUT, Decision.CONSUMERS}:
             node = self.followed[node]
@@ -125,10 +125,10 @@ class Placement:
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
-        """Why the replay may be wrong, for each node in doubt.
+        """The reason why the replay may be wrong, for each node in doubt.
 
         A doubt spreads to the node's colocation group, unless a member was assigned before the
-        placer ran; and to nodes that may follow a node in doubt, if they have a choice.
+        placer ran. It also spreads to nodes that may follow the node, if they have a choice.
         """
         nodes, guessed = self.nodes, self.setting.guessed
         if self.failures:
@@ -166,8 +166,8 @@ class Placement:
     def _requested(self, node: int) -> str:
         return self.setting.requested(self.nodes.graph, node)
 
-    def _singletons(self) -> Groups:
-        """See `ColocationGraph::InitializeMembers`."""
+    def _singletons(self) -> ColocationGroups:
+        """Return a group for each node (`ColocationGraph::InitializeMembers`)."""
         nodes, setting = self.nodes, self.setting
         present = set(setting.machine.types)
         kept: dict[Types, Types] = {}
@@ -177,7 +177,7 @@ class Placement:
             if known not in kept:
                 kept[known] = tuple(each for each in known if each[0] in present)
             types[at] = kept[known]
-        groups = Groups(types, setting.machine, setting.default_device, soft=setting.soft)
+        groups = ColocationGroups(types, setting.machine, setting.default_device, soft=setting.soft)
         for at in self.region.inside:
             if at in setting.assigned:
                 groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
@@ -192,7 +192,7 @@ class Placement:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Parse a device name; TensorFlow refuses a node with a malformed one."""
+        """Parse a device name. Record a failure if TensorFlow would refuse it as malformed."""
         try:
             return parse_device(text)
         except DeviceNameError as error:
@@ -200,7 +200,7 @@ class Placement:
             return ANYWHERE
 
     def _join(self) -> None:
-        """See `ColocateResourceAndRefEdges` and `ColocateAllNodes` of `ColocationGraph`."""
+        """Join groups, as `ColocateResourceAndRefEdges` and `ColocateAllNodes` do in TensorFlow."""
         for source, target in self.region.bound:
             try:
                 self._groups.bind(source, target)
@@ -224,7 +224,7 @@ class Placement:
                         self.failures.append((at, str(error)))
 
     def _choose(self, order: Sequence[int]) -> None:
-        """Place the nodes with inputs in order, then those that wait for their consumers."""
+        """Place nodes with inputs in order, then those without, which follow their consumers."""
         nodes, around, assigned = self.nodes, self.region.around, self.setting.assigned
         waiting = []
         for at in order:
@@ -255,7 +255,7 @@ class Placement:
         return self._requested(followed) == beyond
 
     def _place(self, node: int, follows: Sequence[int], decision: Decision) -> None:
-        """Place a node on the device of the nodes it follows, if they agree and it can be there."""
+        """Place a node with the nodes it follows if they agree, or else on its first candidate."""
         root = self.roots[node]
         candidates = self._groups.candidates(root)
         self.candidates.setdefault(root, candidates)

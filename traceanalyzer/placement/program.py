@@ -1,7 +1,7 @@
 """Replays the placement of a whole program from its capture file, on its own machine or on another.
 
-Eager ops come first, because they decide where resources are. Then come the functions that the
-program calls, each with the devices of its arguments; then the functions that those call.
+Eager ops come first, because they decide where resources are. Functions that the program calls come
+next, each with the devices of its arguments. Functions that those functions call come last.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ _KEPT_ELSEWHERE: Final = "an earlier run of the session placed it elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionPlacement:
-    """A placed graph of a function."""
+    """The placement of one graph of a function."""
 
     function: str
     instance: int  #: the recorded instantiation that the graph belongs to
@@ -43,7 +43,7 @@ class FunctionPlacement:
 
 
 class ProgramPlacement:
-    """A placed program: resources come before functions, callers before the called functions."""
+    """A placed program. Resources are placed before functions, and callers before callees."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ProgramPlacement:
         """Place a program on a machine, by default its own.
 
         Args:
-            unsure_as_recorded: Whether to assume the recorded device for uncertain requests.
+            unsure_as_recorded: Whether to assume that uncertain requests are as recorded.
         """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
@@ -146,8 +146,8 @@ class ProgramPlacement:
     def _call_of(self, at: int, signature: Signature) -> Call:
         """Return the program's call of a function, with the devices of its arguments.
 
-        See `GetDeviceForInput` (core/common_runtime/eager/execute.cc): an argument is where its
-        resource or tensor is. Tensors that must be in host memory are on the host.
+        An argument is where its resource or tensor is, or on the host if it must be in host memory.
+        See `GetDeviceForInput` (core/common_runtime/eager/execute.cc).
         """
         devices, guessed = [], set()
         given = self.eager_ops[at].inputs
@@ -176,8 +176,8 @@ class ProgramPlacement:
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
         """Yield the calls that a placed function makes.
 
-        See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc): the op's device is the
-        default device and the device of its arguments, except for those in host memory.
+        The calling op's device is the default device, and the device of arguments outside host
+        memory. See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc).
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         for node, callees in calls.calls_of(graph, self._attributes):
@@ -191,7 +191,7 @@ class ProgramPlacement:
             yield from ((callee, call._replace(doubt=caller.doubt)) for callee, call in found)
 
     def _unknown(self, function: Function) -> tuple[Call, ...]:
-        """Return the possible calls if none was recorded, the usual one first."""
+        """Return the possible calls of a function without a recorded call, most usual first."""
         if is_session(function.name):
             return (Call(""),)
         if calls.is_of_dataset(function.name):
@@ -200,9 +200,9 @@ class ProgramPlacement:
         return tuple(Call(d, doubt=_CALL_NOT_RECORDED) for d in dict.fromkeys(devices))
 
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
-        """Place a function once for each different call.
+        """Place a function once for each distinct call.
 
-        On its own machine, the recorded placement shows which call an instance belongs to.
+        On the program's own machine, the recorded placement shows which call made an instance.
         """
         if is_session(function.name):
             yield from self._of_session(function, made[0])
@@ -219,7 +219,7 @@ class ProgramPlacement:
                 yield min(found, key=lambda each: each[0])[1]
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
-        """Place the graphs of sessions again; a grown graph keeps its earlier devices."""
+        """Place a session's graphs again. When a graph grows, its old nodes keep their devices."""
         found: list[FunctionPlacement] = []
         requesting = replace(function, instances=calls.with_requests(function.instances))
         for at, kept in enumerate(calls.kept_nodes(function.instances)):
@@ -266,6 +266,5 @@ class ProgramPlacement:
 
 
 def _differing(placed: FunctionPlacement, assigned: Sequence[str]) -> int:
-    """Return how many nodes a replay puts on another device than the recorded one."""
     pairs = zip(placed.placement.devices.values(), assigned, strict=False)
     return sum(recorded not in {"", device} for device, recorded in pairs)

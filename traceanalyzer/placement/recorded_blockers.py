@@ -55,7 +55,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Yield a blocker of an eager op, once for each scope that requests the CPU."""
+        """Yield an eager op's blocker with its recorded facts, once for each scope behind it."""
         capture_file = self._capture_file
         resource, link = None, "own"
         if blocker.input is not None:
@@ -72,7 +72,7 @@ class BlockerRecords:
         return self._recorded(blocker, site, resource, [(scope, "") for scope in scopes], more)
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Yield a blocker of a node, once for each scope that requests the CPU."""
+        """Yield a node's blocker with its recorded facts, once for each scope behind it."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
         at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
@@ -102,7 +102,7 @@ class BlockerRecords:
         scopes: Sequence[tuple[Scope, str]],
         more: dict[str, Any],
     ) -> Iterator[Blocker]:
-        """Yield a blocker once for each scope, with the function called inside the scope."""
+        """Yield a blocker once for each scope. A scope comes with the function called inside it."""
         made_at, made_in = self._maker_of(resource)
         found = replace(
             blocker,
@@ -125,7 +125,7 @@ class BlockerRecords:
             yield found
 
     def in_host_memory(self, site: Site, device: str) -> Blocker | None:
-        """Return the blocker of an op on a GPU that the host computes; None if the GPU does."""
+        """Return the blocker of an op that is on a GPU but computed by the host, or None."""
         definition = self._registry.definition(site.type)
         kernel = self._registry.find(site.type, GPU, site.given)
         if definition is None or kernel is None:
@@ -144,7 +144,7 @@ class BlockerRecords:
         )
 
     def eager_site(self, signature: Signature) -> Site:
-        """Return where an eager op was created, with the attributes that its inputs determine."""
+        """Return where an eager op was created, and its attributes, completed from its inputs."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
         if definition is not None:
@@ -168,7 +168,7 @@ class BlockerRecords:
         )
 
     def _maker_of(self, resource: Resource | None) -> tuple[Frame | None, Frame | None]:
-        """Return the lines of the user and the library that created a resource."""
+        """Return the user's line and the library's line that created a resource."""
         if resource is None or resource.signature < 0:
             return None, None
         maker = self._capture_file.signatures[resource.signature]

@@ -1,4 +1,4 @@
-"""TensorFlow's kernel registry and op definitions, a minor version at a time, without TensorFlow.
+"""TensorFlow's kernel registry and op definitions by minor version, without importing TensorFlow.
 
 The data are from the Linux CUDA wheels that `data/versions.txt` names. Kernels are found as in
 TensorFlow's `FindKernelRegistration`, and device types as in `SupportedDeviceTypesForNode`
@@ -26,7 +26,7 @@ _ADVISED: Final = (2, 12)  # the first version that `capture` records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel, or several that differ only in the values they allow."""
+    """A kernel, or several kernels that differ only in the values they allow."""
 
     op: str
     device_type: str  #: `CPU`, `GPU` or `DEFAULT`
@@ -40,7 +40,7 @@ class Kernel:
 
     @classmethod
     def parse(cls, op: str, line: str) -> Kernel:
-        """Parse a line of `kernels.txt` without its versions."""
+        """Parse a line of `kernels.txt` that has been stripped of its versions."""
         before, _, after = line.partition(";")
         device_type, *constraints = before.split()
         facts = dict(fact.split("=", 1) for fact in after.split())
@@ -64,7 +64,6 @@ class Kernel:
 
 
 def _accepts(allowed: frozenset[str | int | bool], value: Json) -> bool:
-    """Return whether a constraint accepts a value, or all types in a list; it rejects others."""
     if isinstance(value, str):
         return value in allowed
     if isinstance(value, list):
@@ -117,7 +116,7 @@ class Registry:
         self._definitions: dict[str, OpDefinition | None] = {}
 
     def with_others(self, kernels: Iterable[Kernel]) -> Registry:
-        """Return this registry with added kernels of ops that it does not define."""
+        """Return this registry with kernels added for ops that it does not define."""
         found = Registry(self._minor)
         for kernel in kernels:
             if self.definition(kernel.op) is None:
@@ -139,7 +138,7 @@ class Registry:
         return self._kernels[op]
 
     def definition(self, op: str) -> OpDefinition | None:
-        """Return an op's definition; None if this version lacks the op."""
+        """Return an op's definition, or None if this version lacks the op."""
         if op not in self._definitions:
             lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).get(op, "")
             line = next(kernel_tables.lines_of(lines, self._minor), None)
@@ -166,9 +165,9 @@ class Registry:
     ) -> Kernel | None:
         """Return the kernel that TensorFlow uses for a node on a device type, or None.
 
-        This is the matching kernel of the device type with the highest priority, or else one for
-        DEFAULT. If two of the same priority match (`StochasticCastToInt` of 2.13), TensorFlow
-        refuses the node. The label is the node's `_kernel` attribute by default.
+        This is the matching kernel of highest priority for the device type, or else for DEFAULT. If
+        two such kernels match (`StochasticCastToInt` in 2.13), TensorFlow refuses the node.
+        `label` defaults to the node's `_kernel` attribute.
         """
         definition = self.definition(op)
         if definition is not None:
@@ -187,7 +186,7 @@ class Registry:
     def supported_types(
         self, op: str, attributes: Attributes | None, functions: Collection[str] = frozenset()
     ) -> SupportedTypes:
-        """Return which types of devices have a kernel for a node; functions run anywhere."""
+        """Return the device types that have a kernel for a node. Functions run anywhere."""
         if self.definition(op) is None and not self.kernels(op):
             doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
             return replace(EVERYWHERE, doubt=doubt)
@@ -218,7 +217,7 @@ class Registry:
 
 
 class Nearest(NamedTuple):
-    """The registry nearest to a version."""
+    """The registry nearest to a requested version."""
 
     registry: Registry
     requested: str | None  #: the version that was requested; None if unknown
@@ -227,7 +226,7 @@ class Nearest(NamedTuple):
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """How certain it is that a kernel missing here did not exist; few are ever removed."""
+        """The certainty that a kernel missing here did not exist; few kernels are ever removed."""
         return "certain" if self.exact else "likely"
 
 
@@ -237,26 +236,26 @@ def supported() -> tuple[str, ...]:
 
 
 def load(version: str) -> Registry:
-    """Return the registry of a minor version that has tables, `2.21`, or a release of it."""
+    """Return the registry of a version that has tables, given as `2.21` or as a release of it."""
     return _registry(kernel_tables.minor_of(version))
 
 
 def registries() -> tuple[Registry, ...]:
     """Return the registry of every version that advice covers, oldest first.
 
-    Older ones only explain old traces: they lack many int64 kernels, so good advice would fail.
+    Older registries only explain old traces: their lack of int64 kernels would rule out advice.
     """
     return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 
 
 def nearest(version: str | None) -> Nearest:
-    """Return the registry nearest to a version; the newest if the version is unknown."""
+    """Return the registry nearest to a version, or the newest one if the version is unknown."""
     minor, exact = kernel_tables.nearest_minor(version)
     return Nearest(_registry(minor), version, exact)
 
 
 def registry_of(capture_file: CaptureFile) -> Nearest:
-    """Return the kernels of the program's TensorFlow and of the libraries that it loaded."""
+    """Return the registry of the program's TensorFlow, with kernels of the libraries it loaded."""
     kernels = nearest(capture_file.tensorflow_version)
     others = []
     for each in capture_file.kernels:

@@ -1,6 +1,6 @@
-"""Finds a type with a GPU kernel for a variable or tensor whose type has none.
+"""Finds a type with a GPU kernel for a variable or tensor whose type has no GPU kernel.
 
-All answers hold in every version of TensorFlow from 2.12 on that has a table.
+All results apply to every TensorFlow version from 2.12 on that has a table.
 """
 
 from collections import defaultdict
@@ -24,14 +24,14 @@ from traceanalyzer.placement.registry import registries
 
 
 class Target(NamedTuple):
-    """A type to cast to, and how it changes the values ("" if it does not)."""
+    """A type to cast to, and how the cast changes values ("" if it does not)."""
 
     dtype: str
     loss: str
 
     @property
     def in_brackets(self) -> str:
-        """The loss, for the end of a clause; "" if there is none."""
+        """The loss in parentheses, for the end of a clause; "" if there is no loss."""
         return f" ({self.loss})" if self.loss else ""
 
 
@@ -48,7 +48,7 @@ TARGETS: Final = {
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
-    """Return whether a node would compute on a GPU with other attributes, in every version."""
+    """Return whether a GPU could compute a node with changed attributes, in every version."""
     changed = {**given, **dict.fromkeys(attributes, value)}
     for registry in registries():
         definition, kernel = registry.definition(op), registry.find(op, GPU, changed)
@@ -61,7 +61,7 @@ def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], va
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
-    """Return the fix for a variable that has no GPU kernel: another type, or a cast."""
+    """Return the fix for a variable whose type has no GPU kernel: another type, or a cast."""
     taken = values_taken("VarHandleOp", "dtype", "int32")
     for target in TARGETS.get(dtype, ()):
         if target.dtype in taken and (types is None or target.dtype in types):
@@ -91,7 +91,7 @@ _MOST: Final = 200  # uses of one variable
 
 
 class _Use(NamedTuple):
-    """An op that uses a variable or its value, and the attribute that gives the type."""
+    """An op that uses a variable or its value, and the attribute that gives the value's type."""
 
     op: str
     attributes: Attributes
@@ -109,14 +109,14 @@ class VariableUses:
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
         """Return the types with which all ops that use a variable can be on a GPU, best first.
 
-        None if no use was recorded, or too many to check.
+        Return None if no use was recorded, or too many uses to check.
         """
         if id(resource) not in self._types:
             self._types[id(resource)] = _types(resource.dtype, self._of_resource(resource))
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return the same as `types_of_resource`, for a variable that a node creates."""
+        """Return the types as `types_of_resource` does, for a variable that a node creates."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -135,7 +135,6 @@ class VariableUses:
                         yield from self._of_node(instance.input, arguments[at], dtype)
 
     def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
-        """Yield the ops that use a handle, and the ops that use the values read through it."""
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
             yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)

@@ -5,7 +5,7 @@ creates its slots on the device of the variable (`add_variable_from_reference` o
 keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable where its handle is
 (`assign_fn` of eager/polymorphic_function/polymorphic_function.py), programs write
 `tf.device(x.device)`, and TensorFlow lowers a loop to ops on the devices of its inputs
-(core/common_runtime/lower_while_op.cc). Without a GPU, all these request the CPU by its full name.
+(core/common_runtime/lower_while_op.cc). Without a GPU, these all request the CPU by its full name.
 """
 
 import re
@@ -26,7 +26,7 @@ _IMPORTER: Final = "tensorflow/python/framework/importer.py"
 
 
 def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
-    """Return the definition that a node comes from, and its name in that definition."""
+    """Return the definition that a node comes from, and the node's name there."""
     return (
         graph.origin_functions[node] or function,
         graph.origin_nodes[node] or graph.names[node],
@@ -34,14 +34,13 @@ def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
 
 
 def _inlined_call(graph: Graph, node: int) -> str:
-    """Return the name of the call that a node was inlined from."""
     return graph.names[node].removesuffix(f"/{graph.origin_nodes[node]}")
 
 
 def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int:
-    """Return the node whose request was copied to a node; -1 for none.
+    """Return the node from which `colocate_with` copied a node's request, or -1.
 
-    `colocate_with` copies the request in addition to `_class`.
+    `colocate_with` sets `_class`, and copies the request as well.
     """
     for group in classes_of(capture_file.attribute_set(graph.attributes[node])):
         at = graph.index(group)
@@ -51,7 +50,7 @@ def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int
 
 
 def _scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[Scope] | None:
-    """Return the scopes around a node, innermost first; None for a node that no code created."""
+    """Return the scopes around a node, innermost first, or None if TensorFlow itself created it."""
     definition = capture_file.definition(function)
     if definition is None:
         return []
@@ -67,11 +66,11 @@ def _scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[
 def scopes_of_node(
     capture_file: CaptureFile, function: str, graph: Graph, node: int, requested: str
 ) -> Iterator[tuple[Scope, str]]:
-    """Yield the scopes that request the device of a node, the innermost first.
+    """Yield the scopes that request a node's device, innermost first.
 
-    A node without a request has the device of the call that it was inlined from
-    (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc). Each scope comes with the
-    function called inside it, or "" if it is around the node itself.
+    Each scope comes with the function called inside it, or "" if the scope is around the node
+    itself. A node without a request has the device of the call that it was inlined from
+    (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc).
     """
     definition, name = origin_of(function, graph, node)
     own, is_end = _requesting(_scopes_around(capture_file, definition, name) or (), requested)
@@ -88,7 +87,7 @@ def scopes_of_making(
 ) -> tuple[Scope, ...]:
     """Return the scopes, innermost first, whose request gave a resource its device.
 
-    Resources numbered `below` or higher were created later, so they cannot have decided it.
+    Resources numbered `below` or higher were created later, so they are ignored.
     """
     if resource is not None and resource.signature >= 0:
         maker = capture_file.signatures[resource.signature]
@@ -103,7 +102,7 @@ def scopes_of_eager(
     requested: str,
     below: int = document.LARGEST,
 ) -> tuple[Scope, ...]:
-    """Return the scopes that request the device of an eager op or a call, one for each line."""
+    """Return the scopes that request the device of an eager op or a call, one per source line."""
     around = (capture_file.scopes[number] for number in signature.scopes)
     by_line: dict[int, Scope] = {}
     for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
@@ -115,7 +114,7 @@ def scopes_of_eager(
 def _of_owners(
     capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
-    """Replace scopes that request an object's device by the scopes around its creation."""
+    """Replace requests for an object's device with the scopes around the object's creation."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         origin = scope.origin
@@ -128,7 +127,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return the scopes up to a request for another device type, and whether there is one."""
+    """Return the scopes up to a request for another device type, and whether there was one."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)
@@ -140,7 +139,6 @@ def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, .
 
 
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:
-    """Return the innermost scope that requests a type of device, or None."""
     deciding = (s for s in scopes if s.device in NO_SCOPE or type_in_scope(s.device))
     found = next(deciding, None)
     return None if found is None or found.device in NO_SCOPE else found
@@ -150,10 +148,10 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
 
 
 class ReadDevices:
-    """Returns the requests of a program on another machine.
+    """Translates a program's device requests to another machine.
 
-    A request for the device of a resource follows the resource. A request for the device of another
-    object is dropped.
+    A request for the device of a resource or an op follows that resource or op. A request for the
+    device of any other object is dropped.
     """
 
     def __init__(
@@ -178,7 +176,7 @@ class ReadDevices:
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
-        """Return a graph with its requested devices on the machine; `host` is the recorded CPU."""
+        """Return a graph with its device requests translated; `host` is the recorded CPU."""
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
             is_bound = graph.ops[node] in ARGUMENTS or graph.ops[node] in RESULTS
@@ -206,7 +204,7 @@ class ReadDevices:
         return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
-        """Return the scope that gives a node its device, around the node or an inlined call."""
+        """Return the scope, around a node or an inlined call, that gives the node its device."""
         definition, name = origin_of(function, graph, node)
         scopes = _scopes_around(self._capture_file, definition, name)
         if scopes is None:
@@ -225,7 +223,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     """Yield the program's scopes that may request a different device on another machine.
 
     Such a scope requests the device of a function's result or of an unknown object, or a device
-    chosen by the GPUs found. An imported graph may have been built on a machine without a GPU.
+    that depends on the GPUs found. An imported graph may come from a machine without a GPU.
     """
     for scope in capture_file.scopes:
         is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen
@@ -253,7 +251,7 @@ _LIBRARY_SCOPES: Final = [
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the id of the library code that gave an op its name, or ""."""
+    """Return the id of the library code that creates ops with such a name, or ""."""
     minor = [*kernel_tables.nearest_minor(version)[0]]
     found = (
         habit

@@ -1,1 +1,1 @@
-"""Presentation: one Report document, rendered as a page, as JSON and in the terminal."""
+"""The report: one document, rendered as an HTML page, as JSON, as Markdown, and in the terminal."""

@@ -1,4 +1,4 @@
-"""About the trace: its limits, devices, software, and command; and the glossary."""
+"""The section About the trace: its limits, devices, software, and command, and the glossary."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from traceanalyzer.units import NS_PER_S, PS_PER_US
 
 @once_per_run
 def run_info(run: Run) -> RunInfo:
-    """Return the report's facts about a run."""
+    """Return the facts about a run that the report contains."""
     facts = [host.tables.facts for host in run.hosts]
     levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
     commands = [capture_file.command for _, capture_file in run.captured if capture_file.command]
@@ -43,7 +43,7 @@ def run_info(run: Run) -> RunInfo:
 
 
 def _recorded_at(run: Run) -> str | None:
-    """Return when the recording began, in UTC; None without a capture."""
+    """Return the time, in UTC, when the recording began, or None without a capture file."""
     starts_ns = [
         capture_file.sessions[host.session].start_ns
         for host, capture_file in run.captured
@@ -55,7 +55,6 @@ def _recorded_at(run: Run) -> str | None:
 
 
 def _devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
-    """Yield the devices of a host, and how busy they were."""
     facts, kernels, copies = host.tables.facts, host.tables.kernels, host.tables.transfers
     of_host = f"{host.name} " if len(run.hosts) > 1 else ""
     for name in facts.accelerators:
@@ -86,7 +85,6 @@ def _devices(run: Run, host: Host) -> Iterator[DeviceInfo]:
 
 
 def _recorded_model(host: Host, plane: str) -> str | None:
-    """Return a GPU's model as TensorFlow names it, if a capture recorded it."""
     devices = (host.capture_file.devices if host.capture_file else None) or {}
     match devices.get("details"):
         case dict(details):
@@ -97,7 +95,7 @@ def _recorded_model(host: Host, plane: str) -> str | None:
 
 
 def _model(properties: dict[str, str]) -> str | None:
-    """Return a device's model or, if its plane does not name it, its other known properties."""
+    """Return a device's model or, if its plane does not name one, its other known properties."""
     named = properties.get("gpu_device_name") or properties.get("device_type_string")
     if named:
         return named
@@ -143,6 +141,6 @@ def about(run: Run) -> b.Section:
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return the limits of the trace, most severe first, without the name of an only host."""
+    """Return the trace's limits, most severe first. With only one host, its name is left out."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))

@@ -1,4 +1,4 @@
-"""The answer at the top: what happened, what it costs, where, and what to do next."""
+"""The answer at the top of the report: what happened, what it costs, where, and what to do."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_proce
 
 
 def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
-    """Return the run's name, hosts, TensorFlow version, devices, and steps, for the title bar."""
+    """Return the facts in the title bar: run, hosts, TensorFlow version, devices, and steps."""
     run = facts.run
     found = [run.name, listed([host.name for host in run.hosts])]
     if run.version is not None:
@@ -55,7 +55,7 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
 
 
 def to_do(facts: PageFacts) -> Text:
-    """Return what to do next: the first change, or what to look at."""
+    """Return what to do next: the first change, or where to look."""
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
     if not facts.changes:
@@ -65,7 +65,7 @@ def to_do(facts: PageFacts) -> Text:
 
 
 def moves_ops(changes: Sequence[Change]) -> bool:
-    """Return whether changes of the program move ops to a GPU."""
+    """Return whether any change to the program moves ops to a GPU."""
     return any(change.is_by_placement and change.kind != "gpu" for change in changes)
 
 
@@ -117,7 +117,7 @@ def _change(change: Change) -> Text:
 
 
 def happened(facts: PageFacts) -> Text:
-    """Return what happened, what it costs, where, and what the trace does not show."""
+    """State what happened, what it costs, where, and what the trace does not show."""
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
@@ -145,7 +145,7 @@ def _costly(facts: PageFacts) -> Text:
         return (f"{_cpu_ops(facts)} {are} on the CPU, although there is a GPU.",)
     if facts.wait_us is None or facts.wait_share is None:
         why = " The trace has no GPU kernels, so it does not show how long the GPU waited."
-        return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU beside the GPU"), why)
+        return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU despite the GPU"), why)
     who = "The GPU waits" if len(facts.devices) == 1 else "On average, a GPU waits"
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
     waits, where = _of_a_step(facts, facts.wait_us), _where(facts)
@@ -164,7 +164,7 @@ def _host_time(ops: pd.DataFrame) -> Inline:
 
 
 def _of_a_step(facts: PageFacts, us: float) -> Text:
-    """Return a time and its share of a step, or of the mean step if there are several."""
+    """Return a time and its share of the step, or of the mean step if there are several."""
     whole, share = t.time(facts.step_us or 0.0), t.part(us / (facts.step_us or us))
     if facts.has_steps and facts.steps != 1:
         return t.fill("{} per step ({} of the mean, {})", t.time(us), share, whole)
@@ -173,7 +173,7 @@ def _of_a_step(facts: PageFacts, us: float) -> Text:
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
-    """Return the part, other than GPU work, that takes longest, if longer than CPU placement."""
+    """Name the longest part of a step, other than GPU work, if it costs more than CPU placement."""
     took, kind = max((facts.part_us(kind), kind) for kind in _BESIDE_OPS)
     if took <= us or not facts.step_us:
         return ()
@@ -182,7 +182,6 @@ def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
 
 
 def _where(facts: PageFacts) -> Text:
-    """Return the line or the op type that causes most of the cost, if one does."""
     by_place = defaultdict[Line | Code, float](float)
     ops = zip(source_lines(facts.on_cpu, facts.run), facts.on_cpu["type"], strict=True)
     for (line, op_type), us in zip(ops, facts.op_waits_us.values(), strict=True):
@@ -247,7 +246,6 @@ def _took(facts: PageFacts, ran: str) -> Text:
 
 
 def _no_gpu(facts: PageFacts) -> Text:
-    """State that no GPU was used, and why if a capture shows it."""
     if facts.why_no_gpu is not None:
         return t.prose(t.sentence(facts.why_no_gpu.title))
     has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)
@@ -293,7 +291,6 @@ def _nothing(facts: PageFacts) -> Text:
 
 
 def _doubt(facts: PageFacts) -> Text:
-    """Return which facts the trace does not show, if any."""
     ops, seen = facts.run.ops, [host.tables.facts for host in facts.run.hosts]
     if ops.empty:
         return ()

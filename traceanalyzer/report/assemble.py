@@ -1,4 +1,4 @@
-"""Build the report from a diagnosis: all data, counted and cut to size, and the page."""
+"""Build the report from a diagnosis: the data, limited in size, and the page."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
@@ -82,14 +82,14 @@ def _summary(diagnosis: Diagnosis, steps: Steps) -> m.Summary:
 # --- findings --------------------------------------------------------------------------------
 
 
-def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> m.Finding:
+def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> m.FindingRecord:
     run, costs = diagnosis.run, diagnosis.costs
     rows = _most_expensive(found.op_ids, run)
     # Neither by-design ops nor those of the input pipeline are to move to a device.
     can_gain = is_measured and found.harm != "by_design" and not rows["in_input_pipeline"].all()
     bounds = costs.gain(found.op_ids) if can_gain else None
     return to_record(
-        m.Finding,
+        m.FindingRecord,
         found,
         ops=_ops(rows.head(_MAX_OPS), run),
         ops_total=len(rows),
@@ -105,10 +105,10 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) 
     )
 
 
-def _ranked(findings: Iterable[m.Finding]) -> tuple[m.Finding, ...]:
-    """Sort findings by harm, then by the most time a fix could save, then by host time."""
+def _ranked(findings: Iterable[m.FindingRecord]) -> tuple[m.FindingRecord, ...]:
+    """Sort findings by harm, then by the most time that a fix could save, then by host time."""
 
-    def rank(finding: m.Finding) -> tuple[int, float, float]:
+    def rank(finding: m.FindingRecord) -> tuple[int, float, float]:
         cost, bounds = finding.cost, finding.gain_us_per_step
         high = None if bounds is None else bounds.high
         saved = cost.exposed_us_per_step if high is None else high
@@ -118,12 +118,12 @@ def _ranked(findings: Iterable[m.Finding]) -> tuple[m.Finding, ...]:
     return tuple(sorted(findings, key=rank))
 
 
-def _on_a_gpu(diagnosis: Diagnosis) -> m.OnAGpu | None:
+def _on_a_gpu(diagnosis: Diagnosis) -> m.PredictionRecord | None:
     there = diagnosis.on_a_gpu
     if there is None:
         return None
     left = _most_expensive(there.unexplained, diagnosis.run)
-    return m.OnAGpu(
+    return m.PredictionRecord(
         assumed=there.assumption,
         findings=_ranked(_finding(f, diagnosis, is_measured=False) for f in there.findings),
         unexplained=_unexplained(left, diagnosis, is_measured=False),
@@ -156,7 +156,7 @@ def _most_expensive(op_ids: Collection[str], run: Run) -> pd.DataFrame:
 
 
 def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
-    """Return the fields of `OpRef` of each op."""
+    """Return the fields of an `OpRef` for each op."""
     columns = ["op_id", "name", "type", "host", "placement"]
     named: list[dict[str, Any]] = rows[columns].to_dict("records")  # type: ignore[assignment]
     lines = zip(named, source_lines(rows, run), line_texts(rows, run), strict=True)

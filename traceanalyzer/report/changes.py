@@ -28,7 +28,7 @@ _SENTENCE: Final = re.compile(r"[A-Z][^=]* .*[^.]\.")
 
 
 def changes(facts: PageFacts) -> b.Section | None:
-    """Return the table of changes, largest saving first; None if there is nothing to change."""
+    """Return the table of changes in order of priority, or None if there is nothing to change."""
     rows = tuple(
         b.ChangeRow(
             to=f"change-{change.id}",
@@ -60,7 +60,7 @@ def _ops_of(change: Change) -> str:
 
 
 def saving_text(saving: Saving) -> b.Text:
-    """Return the saving of a change for a cell or a sentence; empty if unknown."""
+    """Return a change's saving as text for a cell or a sentence, or () if unknown."""
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
@@ -77,7 +77,7 @@ def saving_text(saving: Saving) -> b.Text:
 
 
 def cards(facts: PageFacts) -> b.Section | None:
-    """Return each change in full; None if there is nothing to change."""
+    """Return the section with a card for each change, or None if there is nothing to change."""
     number = {change.id: at for at, change in enumerate(facts.changes, 1)}
     made = tuple(_card(facts, change, number) for change in facts.changes[:_MOST_CHANGES])
     return b.Section(id="cards", title="Each change in full", blocks=made) if made else None
@@ -143,7 +143,7 @@ def _edits(change: Change) -> Iterator[b.Block]:
 
 
 def _instead(text: str) -> Iterator[b.Block]:
-    """Yield sentences as notes, and the other lines as Python or shell commands."""
+    """Yield sentences as notes, and all other lines as Python code or shell commands."""
     code = []
     for line in text.strip("\n").split("\n"):
         if "`" in line or _SENTENCE.fullmatch(line):
@@ -179,7 +179,7 @@ def _candidates(change: Change) -> Iterator[b.Block]:
 
 
 def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iterator[b.Block]:
-    """Yield the blockers, if there are several, and the other changes that the ops need."""
+    """Yield the ops' blockers, if there are several, and the other changes that the ops need."""
     items = [
         (
             f"{cause_title(blocker.cause)} ({blocker.certainty})",
@@ -247,9 +247,9 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
 
 
 def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
-    """Yield the path through CPU ops that take data from a GPU or return data to it.
+    """Yield the data path through CPU ops that take data from a GPU or return data to it.
 
-    Bytes are the mean over all times that the ops ran.
+    Bytes are means over all runs of the ops.
     """
     transfers = facts.run.transfers
     to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
@@ -272,7 +272,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
 
 
 def _path_end(copies: pd.DataFrame, end: str, bytes_after: float | None) -> Sequence[b.PathStep]:
-    """Return the producer or consumer with the most transferred bytes."""
+    """Return the producer or consumer (`end`) with the most transferred bytes."""
     if copies.empty:
         return ()
     sizes = copies["bytes"].fillna(0).groupby(copies[f"{end}_name"].astype(object)).sum()

@@ -1,4 +1,4 @@
-"""The report in each form: ``report.json``, the page, and Markdown; and written to files."""
+"""The report as JSON, as an HTML page, and as Markdown."""
 
 import json
 import re
@@ -29,14 +29,14 @@ def write_report(
     json: str | Path | None = None,
     markdown: str | Path | None = None,
 ) -> Report:
-    """Write the report of a diagnosis in one or more forms; return the report."""
+    """Write the report of a diagnosis in one or more forms, and return it."""
     report = assemble(diagnosis)
     write_files(report, {"html": html, "json": json, "markdown": markdown})
     return report
 
 
 def write_files(report: Report, files: Mapping[Form, str | Path | None]) -> None:
-    """Write a report; render all forms before touching the first file."""
+    """Write a report to files. All forms are rendered before the first file is written."""
     texts = {Path(file): text_of(report, form) for form, file in files.items() if file is not None}
     for file, text in texts.items():
         write_whole(file, text)
@@ -54,7 +54,7 @@ def text_of(report: Report, form: Form) -> str:
 
 
 def dumps(report: Report) -> str:
-    """Return the report as JSON: keys in the order of the records, unknown values as ``null``.
+    """Return the report as JSON, with unknown values as ``null``.
 
     The contents of op drawers are left out, because the findings contain them.
     """

@@ -1,4 +1,4 @@
-"""Facts that need no change, one line each: by design, not the cause, checked, trace limits."""
+"""Facts that need no change, as one folded line each."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -25,7 +25,7 @@ _OTHERS: Final = ("other-findings", "Also computed on the host")
 
 
 def folds(facts: PageFacts) -> b.Section | None:
-    """Return the section of folded lines; None if there are none."""
+    """Return the section "Nothing to change", or None if it would be empty."""
     found = [*_findings(facts)]
     is_explained = facts.kind != "E"  # otherwise, nothing was looked for
     if is_explained and (answers := myths(facts.run)):
@@ -48,7 +48,7 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     def summary(title: b.Text, op_ids: Sequence[str]) -> b.Text:
         took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
         ops = counted(len(op_ids), "op")
-        return fill("{}: {}, {} over the whole recording", title, ops, took)
+        return fill("{}: {}, {} of host time over the whole recording", title, ops, took)
 
     by_kind: dict[tuple[str, str], list[Finding]] = {_BY_DESIGN: [], _ONCE: [], _OTHERS: []}
     for f in facts.findings.values():
@@ -72,7 +72,7 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:
     """Yield the causes that were checked and not found, except those that are still possible.
 
-    If ops are unexplained, only causes that a fact excludes are listed.
+    If some ops are unexplained, only causes that recorded facts exclude are listed.
     """
     possible = _possible_causes(facts)
     excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}
@@ -93,7 +93,6 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
 
 
 def _possible_causes(facts: PageFacts) -> set[str]:
-    """Return the causes of findings, and the causes that are still possible for an op."""
     found = {finding.cause for finding in facts.findings.values()}
     found |= {blocker.cause for f in facts.findings.values() for blocker in f.blockers}
     found |= {each.cause for change in facts.changes for each in change.candidates}
@@ -104,14 +103,13 @@ def _possible_causes(facts: PageFacts) -> set[str]:
 
 
 def _limits(run: Run) -> Iterator[b.Fold]:
-    """Yield the most severe limits of the trace."""
     lines = health_lines(run)
     if not lines:
         return
     severe = sum(entry.severity != "info" for entry in trace_health(run))
     warned = f", {counted(severe, 'warning')}" if severe else ""
     shown = lines[: max(severe, _FEWEST_LIMITS)]
-    all_of_them = b.Note(text=(b.Link(text="About the trace", to="about"), " lists all."))
+    all_of_them = b.Note(text=(b.Link(text="About the trace", to="about"), " lists them all."))
     yield b.Fold(
         summary=(f"Limits of this trace: {counted(len(lines), 'remark')}{warned}",),
         blocks=(b.Bullets(items=shown), *([all_of_them] if len(shown) < len(lines) else [])),

@@ -1,8 +1,8 @@
-"""The report as one HTML file that loads nothing and can be read for years.
+"""The report as one self-contained HTML file that loads nothing.
 
-jinja2 renders all blocks that can be read without scripts. Every other block is a figure with a
-line of text; the page's script draws it from JSON in an inert script element. The Content
-Security Policy allows only the page's own style and scripts, which it lists by hash.
+Jinja renders all blocks that can be read without scripts. Any other block is a figure with a line
+of text, which the page's script draws from JSON in an inert script element. The Content Security
+Policy allows only the page's own style and scripts, which it lists by hash.
 """
 
 import base64
@@ -38,7 +38,7 @@ _BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
     """Return the page as HTML of at most `LARGEST_BYTES`, trimmed if necessary.
 
-    Its buttons copy the texts of `markdown`: a card's by the card's id, the whole page's by "".
+    `markdown` has the texts that the page's buttons copy: one per card id, and the page's for "".
     """
     rendered = b""
     for shown in smaller(page):
@@ -55,32 +55,30 @@ def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
 
 
 class _Sheet:
-    """Style rules and script data, gathered while a page is rendered."""
+    """The style rules and script data of a page, collected while it is rendered."""
 
     def __init__(self) -> None:
         self.data: dict[str, Markup] = {}
         self._rules: dict[str, str] = {}
 
     def width(self, part: float, whole: float, name: str = "width") -> str:
-        """Return a class that sets the width (or `left`) to a part of the whole.
+        """Return a CSS class that sets the width (or `left`) to `part / whole`.
 
-        The Content Security Policy forbids style attributes.
+        A class is needed because the Content Security Policy forbids style attributes.
         """
         steps = round(_SCALE * min(1.0, max(0.0, part / whole))) if whole else 0
         self._rules[f"{name[0]}{steps}"] = f"{name}:{100 * steps / _SCALE:g}%"
         return f"{name[0]}{steps}"
 
     def figure(self, block: Block) -> str:
-        """Keep a block for the script; return the id of its data."""
         return self.add(f"data-{len(self.data)}", json.dumps(msgspec.to_builtins(block)))
 
     def add(self, name: str, data: str) -> str:
-        """Keep JSON for the script; no text in it can end the script element."""
+        """Store JSON for the script, escaped so that no text can end the script element."""
         self.data[name] = Markup(data.replace("<", "\\u003c"))  # noqa: S704
         return name
 
     def details(self, of_ops: Mapping[str, tuple[Block, ...]]) -> None:
-        """Keep the contents of each op's drawer, as deflated HTML."""
         render = environment().get_template("blocks.html").module.__dict__["blocks"]
         rendered = {op_id: str(render(shown, self)).strip() for op_id, shown in of_ops.items()}
         packed = zlib.compress(json.dumps(rendered).encode(), 7)
@@ -92,7 +90,7 @@ class _Sheet:
         return Markup(f"{_static('page.css')}{rules}")  # noqa: S704 - our own text
 
     def policy(self) -> str:
-        """Return the policy that lets the browser load nothing and run only the page's scripts."""
+        """Return the Content Security Policy: load nothing, and run only the page's own scripts."""
         scripts = " ".join(_hash(_static(name)) for name in ("early.js", "page.js"))
         return (
             f"default-src 'none'; style-src {_hash(self.style())}; script-src {scripts}; "
@@ -102,7 +100,7 @@ class _Sheet:
 
 @cache
 def environment() -> Environment:
-    """Return the environment of the templates."""
+    """Return the Jinja environment of the page's templates."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -136,22 +134,21 @@ def environment() -> Environment:
 
 
 def _shown(value: object) -> object:
-    """Return a value as the page shows it; all text passes through this function.
+    """Return a value as the page shows it, with invisible characters replaced.
 
-    Jinja calls this on each expression before it escapes it. Markup comes from templates, whose
-    expressions have passed through here already; an undefined name is left to raise its error.
+    Jinja calls this on each expression before escaping it. Markup comes from templates, whose
+    expressions have already passed through here. An undefined name still raises its own error.
     """
     return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
 
 
 def _tag(part: object) -> str:
-    """Return the kind of a block, a cell, or an inline."""
     names = {type(None): "none", str: "str", int: "number", float: "number", tuple: "text"}
     return names.get(type(part)) or str(part.__struct_config__.tag)  # type: ignore[attr-defined]
 
 
 def _bracket(bar: Bar) -> tuple[float, float] | None:
-    """Return start and length of the part of a bar that placement causes."""
+    """Return the start and length of the part of a bar that CPU placement causes."""
     if not bar.by_placement:
         return None
     start = 0.0
@@ -163,7 +160,7 @@ def _bracket(bar: Bar) -> tuple[float, float] | None:
 
 
 def _row_link_column(row: tuple[Cell, ...]) -> int:
-    """Return the column for the row's link: the first whose cell has no link of its own."""
+    """Return the column for a row's link: the first with a cell that has no link of its own."""
     for column, cell in enumerate(row):
         has_link = isinstance(cell, tuple) and any(isinstance(i, blocks.Link) for i in cell)
         if cell is not None and not has_link:
@@ -195,13 +192,13 @@ _DROPPED: Final[dict[type, tuple[str, str]]] = {
     blocks.Timeline: ("the timeline", _TABLES),
     blocks.BigTable: ("the table of all ops", _TABLES),
     blocks.Icicle: ("the tree of name scopes", _JSON),
-    blocks.Flows: ("the picture of transfers", _TABLES),
+    blocks.Flows: ("the transfer diagram", _TABLES),
     blocks.Chart: ("charts", _JSON),
 }
 
 
 class _Rule(NamedTuple):
-    """Limits of a page."""
+    """The limits for trimming a page."""
 
     entries: int  # of a list
     characters: int  # of a text
@@ -217,7 +214,7 @@ _RULES: Final = (
 
 
 def smaller(page: Page) -> Iterator[Page]:
-    """Yield the page, and then smaller and smaller versions of it."""
+    """Yield the page, then smaller and smaller versions of it."""
     yield page
     for rule in _RULES:
         left_out: Counter[str] = Counter()
@@ -228,7 +225,7 @@ def smaller(page: Page) -> Iterator[Page]:
 
 
 def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
-    """Return the value of a block's field, shortened by the rule, and count the omissions."""
+    """Return the value of a block's field, trimmed by the rule. Count omissions in `left_out`."""
     if isinstance(value, str) and name not in _KEYS and len(value) > rule.characters:
         left_out["middles of long texts"] += 1
         half = rule.characters // 2
@@ -247,7 +244,7 @@ def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:
     if isinstance(value, rule.dropped):
         what, command = _DROPPED[type(value)]
         left_out[f"{what} (`{command}`)"] += 1
-        said = f"This page has no room for {what}. To write it to a file: "
+        said = f"This page has no room for {what}. To write the data to a file: "
         return blocks.Note(text=(said, blocks.Code(text=command)))
     if isinstance(value, msgspec.Struct):
         fields = {

@@ -9,7 +9,7 @@ import pandas as pd
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.input_pipeline.fixes import InputFix
 from traceanalyzer.input_pipeline.verdict import HostInput
-from traceanalyzer.model import Gain, Table
+from traceanalyzer.model import DataTable, Gain
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, places, table, to_record
@@ -31,7 +31,7 @@ _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_
 
 
 def input_pipeline(run: Run) -> InputPipeline | None:
-    """Return what is known about the input pipelines of a run; None if it has none."""
+    """Return the known facts about a run's input pipelines, or None if it has none."""
     use = run.input_pipeline
     if use is None:
         return None
@@ -104,14 +104,14 @@ def _slow(host: HostInput, run: Run) -> str:
     if isinstance(row["ops"], str):
         text += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."
     if not pd.isna(row["python_ps"]) and row["python_ps"] > 0:
-        text += " That calls back into Python, which runs one call at a time."
+        text += " It calls Python, which runs one call at a time."
     return text
 
 
 # --- tables ----------------------------------------------------------------------------------
 
 
-def _stage_table(run: Run) -> Table:
+def _stage_table(run: Run) -> DataTable:
     shown = run.stages.head(_MAX_STAGES)
     times = {"request": "total", **{name: name for name in ("self", "input", "call", "python")}}
     names = shown["name"].astype(object).where(~shown["type"].isin(_WRAPPERS), None)
@@ -125,10 +125,10 @@ def _stage_table(run: Run) -> Table:
     return table(frame[list(_STAGE_COLUMNS)], total_rows=len(run.stages))
 
 
-def _wait_table(hosts: Iterable[HostInput]) -> Table:
+def _wait_table(hosts: Iterable[HostInput]) -> DataTable:
     parts = [in_us(h.waits.table.assign(host=h.host)) for h in hosts if h.waits is not None]
     if not parts:
-        return Table(columns=_WAIT_COLUMNS, rows=(), total_rows=0)
+        return DataTable(columns=_WAIT_COLUMNS, rows=(), total_rows=0)
     joined = pd.concat([part.assign(name=part["name"].astype(str)) for part in parts])
     joined["kind"] = np.where(joined["counts"], "regular", "left out")
     return table(joined[list(_WAIT_COLUMNS)], _MAX_STEPS)

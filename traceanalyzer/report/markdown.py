@@ -1,4 +1,4 @@
-"""The page as Markdown: one change for an issue or review, or all sections that fit into one."""
+"""The page as Markdown: one change, e.g. for an issue, or as many sections as fit into an issue."""
 
 import re
 from collections.abc import Iterable
@@ -8,8 +8,8 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import plain, visible
 from traceanalyzer.report.text_output import (
+    CodeLines,
     Form,
-    Lines,
     Quiet,
     Simple,
     Titled,
@@ -23,7 +23,7 @@ _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning
 
 
 def page_markdown(page: b.Page) -> str:
-    """Return the whole page, shortened to the size of an issue."""
+    """Return the page as Markdown, cut to the largest size of a GitHub issue."""
     lines = [f"# {_name(page.title)}", "", _text((" · ".join(page.facts),)), ""]
     lines += [f"**{_text(page.happened)}**", "", _text(page.next), ""]
     left_out: dict[str, int] = {}
@@ -56,12 +56,11 @@ def markdown_of(page: b.Page) -> dict[str, str]:
 
 
 def _accepted(finding_id: str) -> str:
-    """Return an entry of a budget; `traceanalyzer check` requires a reason and a date."""
+    """Return a budget entry that accepts a finding; the user fills in its reason and date."""
     return f'[[accepted]]\nid = "{finding_id}"\nreason = ""\nexpires = YYYY-MM-DD\n'
 
 
 def _joined(lines: Iterable[str]) -> str:
-    """Return lines as text; several empty lines become one."""
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
     return f"{text.strip()}\n"
 
@@ -70,7 +69,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _text(text: b.Text) -> str:
-    """Return inline text. Names become code, in which no character is special."""
+    """Return inline text as Markdown. Names become code, in which no character is special."""
     return "".join(map(_inline, text))
 
 
@@ -89,7 +88,6 @@ def _name(text: str) -> str:
 
 
 def _longest_run(lines: Iterable[str]) -> int:
-    """Return the length of the longest run of backticks."""
     return max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
 
 
@@ -110,7 +108,7 @@ def _lines(simple: Simple) -> list[str]:
             lines = [f"- {_name(name)}: {_text(text)}" for name, text in simple.rows]
         case b.Bullets():
             lines = [f"- {_text(item)}" for item in simple.items]
-        case Lines():
+        case CodeLines():
             fence = "`" * max(3, 1 + _longest_run(simple.lines))
             code = (visible(line.expandtabs(4)) for line in simple.lines)
             lines = [f"{fence}{simple.language}", *code, fence]

@@ -31,7 +31,7 @@ _LIMIT: Final = "TensorFlow's limit"
 
 
 def memory(run: Run) -> m.Memory | None:
-    """Return the memory use of a run's allocators; None if none was recorded."""
+    """Return the memory use of a run's allocators, or None if none was recorded."""
     uses = [(host.name, use) for host in run.hosts for use in host.memory]
     if not uses:
         return None
@@ -72,7 +72,7 @@ def _allocator(host: str, use: AllocatorUse, run: Run) -> m.AllocatorMemory:
 
 
 def _holders(groups: pd.DataFrame, run: Run) -> dict[str, Any]:
-    """Return the fields of the largest groups of blocks, with each op's type and source line."""
+    """Return the largest groups of blocks, with their ops' types and lines, as record fields."""
     ops = run.ops[["op_id", "type", "source_file", "source_line"]]
     shown = groups.head(_MAX_HOLDERS).merge(ops, how="left", on="op_id")
     shown["file"] = shown_files(shown["source_file"], run)
@@ -83,7 +83,6 @@ def _holders(groups: pd.DataFrame, run: Run) -> dict[str, Any]:
 
 
 def _share(peak: Peak, use: AllocatorUse) -> float | None:
-    """Return a peak's share of the limit; None if it is above 1 or unknown."""
     if not use.limit_bytes or peak.bytes > use.limit_bytes:
         return None
     return max(peak.bytes / use.limit_bytes, _LEAST_SHARE) if peak.bytes else 0.0
@@ -111,7 +110,7 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
 
 
 def memory_tab(memory: m.Memory | None) -> b.Tab | None:
-    """Return the tab; None if no memory use was recorded."""
+    """Return the tab Memory, or None if no memory use was recorded."""
     if memory is None:
         return None
     several = len({allocator.host for allocator in memory.allocators}) > 1
@@ -151,7 +150,6 @@ def _chart(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Chart]:
 
 
 def _folds(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Fold]:
-    """Yield the largest users of memory at the peak, and its growth."""
     peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
     if peak is not None:
         to = f"time-{peak.at_us:.3f}-{peak.at_us + 1:.3f}"

@@ -46,7 +46,7 @@ class OpReasons:
 def ops_that_match(
     diagnosis: Diagnosis, expression: re.Pattern[str]
 ) -> tuple[list[OpReasons], int]:
-    """Return the ops whose name or type an expression matches, at most 20, and how many match.
+    """Return at most 20 ops whose name or type matches an expression, and how many match.
 
     CPU ops come first. Within each group, ops are sorted by host time.
 
@@ -65,7 +65,7 @@ def ops_that_match(
         alike = get_close_matches(expression.pattern.lower(), lowered, n=_SUGGESTED)
         hint = f"similar types: {', '.join(lowered[name] for name in alike)}"
         if not alike:
-            hint = f"`traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
+            hint = f"`traceanalyzer tables` lists all {counted(len(ops), 'op')}"
         msg = f"{msg}; {hint}"
         raise TraceAnalyzerError(msg)
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
@@ -75,7 +75,7 @@ def ops_that_match(
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the types of CPU ops in the program, before TensorFlow rewrote any, by op id."""
+    """Return the types of CPU ops in the program, before TensorFlow's rewrites, by op id."""
     there, known = diagnosis.on_a_gpu, diagnosis.cpu_ops
     if there is not None:
         known = {**there.analysis.on_host, **there.analysis.cpu_ops, **known}
@@ -152,7 +152,7 @@ def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
 
 
 def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
-    """Return a table of the kernels of each op, the longest first."""
+    """Return a table of kernels for each op, longest kernels first."""
     kernels = run.kernels[run.kernels["op_id"].isin(op_ids)]
     sums = kernels.groupby(["op_id", "name"], observed=True)["duration_ps"].agg(["size", "sum"])
     sums = sums.sort_values("sum", ascending=False, kind="stable")
@@ -166,7 +166,7 @@ def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
 
 
 def _values(run: Run, op_ids: Collection[str]) -> dict[str, b.Table]:
-    """Return the inputs and outputs of each op: transferred ones first, most bytes first."""
+    """Return a table of inputs and outputs for each op: transferred ones first, then most bytes."""
     moved = _transfers(run, op_ids)
     found: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
     for op_id, value in recorded_values(run, op_ids):
@@ -189,7 +189,7 @@ def _order(row: Mapping[str, b.Cell]) -> tuple[bool, str, float]:
 def _transfers(
     run: Run, op_ids: Collection[str]
 ) -> dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]]:
-    """Return the transfers of each op, by end and other op."""
+    """Return each op's transfers, by direction (input or output) and by the op at the other end."""
     graph = run.transfer_graph
     found: dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]] = defaultdict(dict)
     for source, target, direction, sums in graph.edges(keys=True, data=True):

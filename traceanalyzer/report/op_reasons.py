@@ -1,4 +1,4 @@
-"""Why single ops ran where they did."""
+"""Explains why single ops ran where they did."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,7 @@ _EVIDENCE_SHOWN: Final = 6
 
 
 class _Reason(NamedTuple):
-    """One thing that keeps an op from a GPU."""
+    """One reason why an op is not on a GPU."""
 
     title: str
     certainty: Certainty
@@ -54,11 +54,11 @@ class Reasoner:
             is_folded = row.function == CONSTANTS
             why = phrase("folded") if is_folded else word("not_computing", row.role)
         elif row.placement == "unknown":
-            why, is_open = "Where it ran is unknown.", True
+            why, is_open = "The device that ran it is unknown.", True
         elif row.placement != "cpu":
             why = "" if reasons else "It is not on the CPU."
         elif cpu_op is not None and not reasons:
-            why, is_open = "What keeps it on the CPU is unknown.", True
+            why, is_open = "The reason why it is on the CPU is unknown.", True
         if why:
             yield b.Note(text=prose(why))
         if row.role != Role.COMPUTE or row.placement != "cpu":
@@ -70,7 +70,7 @@ class Reasoner:
             yield b.Note(text=prose(sentence(SETTLED_BY)))
 
     def on_a_gpu(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401
-        """Yield where an op would be on a machine with a GPU, and why; nothing if unknown."""
+        """Yield where an op would be on a machine with a GPU, and why. Yield nothing if unknown."""
         replay = self._diagnosis.on_a_gpu
         if replay is None or row.host not in self._captured or row.role != Role.COMPUTE:
             return
@@ -97,7 +97,6 @@ class Reasoner:
         *,
         is_on_gpu: bool = False,
     ) -> Iterator[b.Block]:
-        """Yield the reasons, why they may be wrong, and the causes that are excluded."""
         yield from map(_fold, range(1, len(reasons) + 1), reasons)
         if cpu_op is not None:
             explanation = cpu_op.explanation
@@ -116,7 +115,7 @@ class Reasoner:
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
     ) -> tuple[_Reason, ...]:
-        """Return an op's blockers, and its findings whose causes are not among them."""
+        """Return an op's blockers, and its findings whose causes no blocker has."""
         blocked_by = []
         if cpu_op is not None:
             blocked_by = [self._blocked_by(cpu_op, each) for each in cpu_op.explanation.blockers]
@@ -157,17 +156,15 @@ def _full_id(cause: str, sub_reason: str | None) -> str:
 
 
 def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
-    """State that, with a GPU, an op would be on the CPU or computed on the host."""
     modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
     stays = f"It {modal} be on the CPU there too."
     if is_on_gpu:
         device = device_text(cpu_op.explanation.blockers[0].requested_device)
         stays = f"It {modal} be placed on {device} and computed on the host there, by design."
-    return stays if is_known else f"{stays} What would keep it there is unknown."
+    return stays if is_known else f"{stays} The reason is unknown."
 
 
 def _moves(row: Any, there: Analysis) -> str:  # noqa: ANN401
-    """State where an op would be if it is not known to stay on the CPU."""
     if row.op_id in there.replaced:
         return f"{there.replaced[row.op_id]}."
     if row.op_id in there.unsure:

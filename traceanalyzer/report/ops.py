@@ -31,7 +31,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def ops_tab(facts: PageFacts) -> b.Tab | None:
-    """Return the tab; None if there are no ops."""
+    """Return the tab Ops, or None if there are no ops."""
     run, costs = facts.run, facts.diagnosis.costs
     if run.ops.empty:
         return None
@@ -51,14 +51,14 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
     blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
     if packed.rows < len(run.ops):
         left_out = counted(len(run.ops) - packed.rows, "op")
-        text = f"{left_out} with the least time are not in this page. All ops: "
+        text = f"{left_out} with the least time are not on this page. All ops: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR")
         blocks.append(b.Note(text=(text, command)))
     return b.Tab(id="ops", title="Ops", count=len(run.ops), blocks=tuple(blocks))
 
 
 def ranked(ops: pd.DataFrame) -> pd.DataFrame:
-    """Sort ops: first CPU ops, by GPU wait; then the others, by host and kernel time."""
+    """Sort CPU ops by GPU wait, followed by the other ops by host and kernel time."""
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["in_input_pipeline"]
     waited = ops["exposed_ps"].astype("Int64").fillna(0).to_numpy(np.int64)
     time = (ops["host_self_ps"] + ops["kernel_ps"]).to_numpy(np.int64)
@@ -69,7 +69,7 @@ def ranked(ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns to pack, including the hidden columns `op_id` and `change_id`."""
+    """Return the columns of the table, including the hidden columns `op_id` and `change_id`."""
     diagnosis, ids = facts.diagnosis, ops["op_id"]
     host_ps, wait_ps = diagnosis.costs.host_by_op_ps, diagnosis.costs.exposed_by_op_ps
     kept = ["op_id", "name", "type", "placement", "occurrences", "input_types", "function", "host"]
@@ -103,19 +103,17 @@ def _frame(facts: PageFacts, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return a numeric column as floats; unknown values are NaN."""
     numbers = pd.to_numeric(column).astype("Float64")
     return np.asarray(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
 def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str | None]:
-    """Return the distinct texts of each op, joined; None if it has none."""
     joined = {op: " | ".join(dict.fromkeys(of)).replace("`", "") for op, of in texts.items()}
     return [joined.get(op_id) or None for op_id in ids]
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes, with a GPU if there is a prediction."""
+    """Return the titles of each op's causes, or of those predicted with a GPU."""
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
     if there is not None:
@@ -128,7 +126,6 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
 
 
 def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
-    """Return where a replay of the placer puts each op on a machine with a GPU."""
     if diagnosis.on_a_gpu is None:
         return [None] * len(ops)
     there = diagnosis.on_a_gpu.analysis
@@ -148,7 +145,7 @@ def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
 
 
 def _packed(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack rows; if they are too large, leave out the last ones."""
+    """Pack the rows. If they are too large, leave out the last ones."""
     packed = pack({str(name): _column(frame[name]) for name in frame}, total_rows)
     if len(packed.data) <= _MAX_BYTES or len(frame) == 1:
         return packed

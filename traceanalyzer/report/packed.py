@@ -1,18 +1,18 @@
-"""Compact tables of many rows: columns of machine numbers, each distinct text once, deflated.
+"""Compact tables of many rows: compressed columns of binary numbers and of distinct texts.
 
-The data is compressed in zlib's format (RFC 1950), which a browser's ``DecompressionStream`` opens
-as ``deflate``, and encoded in base64. Uncompressed, it consists of:
+The data is compressed in zlib's format (RFC 1950), which a browser's ``DecompressionStream`` calls
+``deflate``, and then encoded in base64. Uncompressed, it consists of:
 
 - four bytes, little-endian: the length of the header;
 - the header as JSON, padded with spaces so that it ends at a multiple of eight:
   ``{"rows": N, "columns": [{"name", "type", "per", "offset", "texts"}]}``;
 - each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
   to a multiple of eight. The bytes of a column are in planes: the first byte of every value, then
-  the second byte of every value, and so on, which deflates better.
+  the second byte of every value, and so on, which compresses better.
 
-A number is ``(offset + raw) / per``; the largest whole number of a type, and NaN, stand for None.
-With ``texts``, a raw value is the index of its text. Whole numbers of bounded size and times in
-nanoseconds are exact.
+A number is ``(offset + raw) / per``. The largest integer of a type and NaN encode None. With
+``texts``, a raw value is the index of its text. Integers below a limit and times in nanoseconds
+are exact.
 """
 
 import base64
@@ -50,7 +50,7 @@ class Texts(NamedTuple):
 def pack(
     columns: Mapping[str, Numbers | Texts], total_rows: int, *, level: int = _LEVEL
 ) -> PackedTable:
-    """Return columns of equal length as a packed table."""
+    """Pack columns of equal length into a table."""
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
         if isinstance(column, Texts):
@@ -71,7 +71,7 @@ def pack(
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Return numbers as whole multiples of `1 / per` if they fit, otherwise as floats with NaN."""
+    """Return numbers as integer multiples of `1 / per` if they fit, or else as floats."""
     values = np.asarray(column.values)
     if values.dtype.kind != "i":
         values = values.astype(np.float64, copy=False)
@@ -91,12 +91,12 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
 
 
 def _narrowest(count: int) -> np.dtype[Any]:
-    """Return the smallest type for `count` distinct values and None."""
+    """Return the smallest dtype that can encode `count` distinct values and None."""
     return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Return the columns of a packed table."""
+    """Unpack a table into its columns."""
     plain = zlib.decompress(base64.b64decode(table.data))
     (length,) = struct.unpack_from("<I", plain)
     header = json.loads(plain[4 : 4 + length])

@@ -1,4 +1,4 @@
-"""From a diagnosis to its page: all sections, from top to bottom."""
+"""Builds the page of a diagnosis: all sections, from top to bottom."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ from traceanalyzer.report.transfers import transfers_tab
 def page_of(
     diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
 ) -> b.Page:
-    """Return the page of a diagnosed run; without the report's data, it has no section Explore."""
+    """Return the page of a diagnosed run. The section Explore requires `report`."""
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
     made = (
         step_bar(facts),
@@ -64,7 +64,7 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
 
 
 def explore(facts: PageFacts, report: Report) -> b.Section | None:
-    """Return all data, in tabs that share a selection; None if nothing was recorded."""
+    """Return the section Explore, or None if nothing was recorded. Its tabs share a selection."""
     made = (
         timeline_tab(facts.diagnosis),
         ops_tab(facts),
@@ -78,7 +78,6 @@ def explore(facts: PageFacts, report: Report) -> b.Section | None:
 
 
 def _links(sections: Sequence[b.Section], facts: PageFacts) -> Iterator[b.Link]:
-    """Yield the links of the title bar; each is named after its section."""
     for section in sections:
         if section.id == "changes":
             yield b.Link(text=f"Changes {len(facts.changes)}", to=section.id)

@@ -1,4 +1,4 @@
-"""Figures of a run that several sections share, so that all sections show the same ones."""
+"""Figures of a run that several sections of the page share."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _NO_GPU: Final = "no_gpu_visible"
 
 
 class OpCounts(NamedTuple):
-    """Where ops would be on a machine with a GPU."""
+    """The number of ops by where they would be on a machine with a GPU."""
 
     on_gpu: int = 0
     on_cpu: int = 0  # in each step, or unknown how often
@@ -34,7 +34,7 @@ class OpCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PageFacts:
-    """A diagnosed run, what to change in it, and the figures that the page shows."""
+    """A diagnosed run, its changes, and the figures that the page shows."""
 
     diagnosis: Diagnosis
     changes: tuple[Change, ...] = ()
@@ -64,12 +64,12 @@ class PageFacts:
 
     @cached_property
     def compiled(self) -> int:
-        """The number of ops of a JAX program, or on a TPU."""
+        """The number of ops that ran in a JAX program or on a TPU."""
         return compiled_ops(self.run)
 
     @cached_property
     def other_device(self) -> str:
-        """The kind of accelerator if one other than a GPU was used; otherwise ""."""
+        """The kind of accelerator that was used instead of a GPU, or ""."""
         facts = [host.tables.facts for host in self.run.hosts]
         if any(f.pluggable_used for f in facts):
             return "pluggable device"
@@ -96,7 +96,7 @@ class PageFacts:
 
     @cached_property
     def has_steps(self) -> bool:
-        """Whether figures are per step; otherwise they cover the whole recording."""
+        """Whether figures are per step. If not, they cover the whole recording."""
         return any(device.has_steps for device in self.devices)
 
     @cached_property
@@ -106,12 +106,12 @@ class PageFacts:
 
     @cached_property
     def steps(self) -> int:
-        """The number of regular steps on one device; 0 if steps are unknown."""
+        """The number of regular steps of one device, or 0 if steps are unknown."""
         return int(self.devices[0].regular.sum()) if self.has_steps else 0
 
     @cached_property
     def step_us(self) -> float | None:
-        """The mean duration of a regular step over all devices; None if nothing was recorded."""
+        """The mean duration of a regular step on all devices, or None if nothing was recorded."""
         return _mean([device.step_us for device in self.devices])
 
     def part_us(self, kind: StepPart) -> float:
@@ -121,19 +121,19 @@ class PageFacts:
     # --- waiting for CPU ops -----------------------------------------------------------------
 
     def wait_of(self, device: DeviceSteps) -> float:
-        """Return how long a device waited for CPU ops per step; 0 if that is unknown."""
+        """Return how long a device waited for CPU ops per step, or 0 if unknown."""
         waits = device.waits_us
         return 0.0 if waits is None else float(waits.reindex(self.on_cpu["op_id"]).sum())
 
     @cached_property
     def wait_us(self) -> float | None:
-        """How long a device waited for CPU ops per step, on average; None if unknown."""
+        """How long a device waited for CPU ops per step, on average, or None if unknown."""
         waits = [self.wait_of(device) for device in self.devices]
         return _mean(waits) if self.has_gpu_times else None
 
     @cached_property
     def wait_share(self) -> float | None:
-        """The part of a step in which a device waited for CPU ops; None if that is unknown."""
+        """The share of a step in which a device waited for CPU ops, or None if unknown."""
         if self.wait_us is None or not self.step_us:
             return None
         return min(1.0, self.wait_us / self.step_us)
@@ -178,7 +178,7 @@ class PageFacts:
 
     @cached_property
     def why_no_gpu(self) -> Finding | None:
-        """The finding that proves why TensorFlow had no GPU."""
+        """The finding that proves why TensorFlow had no GPU, or None."""
         certain = (f for f in self.diagnosis.findings if f.certainty == "certain")
         return next((f for f in certain if f.cause == _NO_GPU), None)
 
@@ -192,7 +192,7 @@ class PageFacts:
 
     @cached_property
     def with_a_gpu(self) -> OpCounts:
-        """Where the ops would be on a machine with a GPU, as predicted."""
+        """The predicted number of ops on each device of a machine with a GPU."""
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()

@@ -1,4 +1,4 @@
-"""Make records of the report from results of the analysis, with times in microseconds."""
+"""Convert analysis results to records of the report, with times in microseconds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -23,9 +23,9 @@ _NONE_SUCH: Final = object()
 
 
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
-    """Return a record with the given values; its other fields come from `found`, by name.
+    """Return a record with the given values, and its other fields taken from `found` by name.
 
-    `found` is an object or a mapping. A field `total_us` can come from its `total_ps`.
+    `found` is an object or a mapping. For a field `total_us`, it can have `total_ps` instead.
     """
     read = found.get if isinstance(found, Mapping) else partial(getattr, found)
     for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def tables(diagnosis: Diagnosis) -> m.Tables:
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
-    """Convert columns from picoseconds to microseconds; timestamps are relative to the origin."""
+    """Convert columns from picoseconds to microseconds; timestamps count from the origin."""
     out = {}
     for name, column in frame.items():
         if str(name).endswith("_ps"):
@@ -62,19 +62,19 @@ def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
 
 def table(
     frame: pd.DataFrame, most_rows: int | None = None, total_rows: int | None = None
-) -> m.Table:
-    """Return the first rows of a dataframe as a table of the document."""
+) -> m.DataTable:
+    """Return the first rows of a dataframe as a table of the report."""
     shown = frame.head(most_rows) if most_rows is not None else frame
     plain = shown.astype(object).where(shown.notna(), None)
-    return m.Table(
+    return m.DataTable(
         columns=tuple(map(str, frame.columns)),
         rows=tuple(map(tuple, plain.to_numpy(dtype=object).tolist())),
         total_rows=len(frame) if total_rows is None else total_rows,
     )
 
 
-def _op_table(diagnosis: Diagnosis) -> m.Table:
-    """Return the CPU ops with the most host time, and the other ops with the most time."""
+def _op_table(diagnosis: Diagnosis) -> m.DataTable:
+    """Return the CPU ops that took the most time, followed by the other ops that took the most."""
     run = diagnosis.run
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
@@ -107,7 +107,7 @@ def evidence_shown(evidence: Iterable[m.Evidence], run: Run) -> tuple[m.Evidence
 
 
 def source_lines(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[Line | None]:
-    """Return the source line of each row, from its columns `KIND_file` and `KIND_line`."""
+    """Return the source line of each row, from the columns `KIND_file` and `KIND_line`."""
     pairs = zip(shown_files(rows[f"{kind}_file"], run), rows[f"{kind}_line"], strict=True)
     return [
         None if file is None else Line(file=file, line=None if pd.isna(number) else int(number))
@@ -121,7 +121,7 @@ def places(rows: pd.DataFrame, run: Run, kind: str = "source") -> list[str | Non
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
-    """Return the text of the line that made each op, if a capture kept it."""
+    """Return the text of the source line that created each op, or None if not recorded."""
     captures = {host.name: capture_file for host, capture_file in run.captured}
     columns = (ops["host"].astype(str), ops["source_file"], ops["source_line"])
     return [
@@ -133,7 +133,7 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def place_of(evidence: m.Evidence) -> str:
-    """Return where evidence was found, as text; "" if it is not about the run."""
+    """Return as text where evidence was found, or "" if it is not about the run."""
     match evidence.where:
         case m.SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"

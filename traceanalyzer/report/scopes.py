@@ -1,7 +1,7 @@
 """The tab Scopes: where the time went by name scope, as a tree.
 
-An op's name contains the scopes it was made in, separated by slashes: Keras layers, `tf.Module`s
-and other `tf.name_scope`s.
+An op's name contains the scopes in which the op was created, separated by slashes: Keras layers,
+`tf.Module`s, and other `tf.name_scope`s.
 """
 
 import re
@@ -37,10 +37,10 @@ _Place: TypeAlias = tuple[int, str, str]  # the node above (-1: none), kind, lab
 
 
 def scopes_tab(run: Run) -> b.Tab | None:
-    """Return the tab; None if no op took any time.
+    """Return the tab Scopes, or None if no op took any time.
 
-    The time of a CPU op is its host time; that of a device op is its kernel time, with its host
-    time (for the launch) shown separately. Events of the runtime are left out.
+    A CPU op's time is its host time. A device op's time is its kernel time; its host time, for
+    the launch, is shown separately. Events of the runtime are left out.
     """
     ops = run.ops[run.ops["role"] != Role.RUNTIME]
     is_host = ops["placement"].isin(_ON_THE_HOST).to_numpy()
@@ -93,7 +93,7 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
 def _nodes(
     places: list[_Place], values: NDArray[np.float64], op_of: dict[int, str]
 ) -> Iterator[b.IcicleNode]:
-    """Yield the longest nodes; the omitted children of each become one node with their count."""
+    """Yield the longest nodes. The omitted children of a node become one node with their count."""
     above = np.array([place[0] for place in places])
     # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))

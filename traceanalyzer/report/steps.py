@@ -1,4 +1,4 @@
-"""Where the time of steps went: the data, the step bar, and the tab Steps and input."""
+"""How steps spent their time: the data, the step bar, and the tab "Steps and input"."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -32,7 +32,7 @@ _EXACT_DIGITS: Final = 16  # numbers with fewer digits are exact as floats
 
 @once_per_run
 def steps_of(run: Run) -> m.Steps:
-    """Summarize the steps of the kind that took most time, e.g. training, not evaluation."""
+    """Summarize the steps that took the most time, e.g. training rather than evaluation steps."""
     if run.steps.empty:
         note = "the trace marks no steps, and nothing in it repeats exactly"
         return m.Steps(source="missing", note=note, count=0)
@@ -58,21 +58,21 @@ def steps_of(run: Run) -> m.Steps:
 
 
 def left_out(kinds: m.StepKinds) -> list[str]:
-    """Return how many steps of each kind are excluded from the figures, as text."""
+    """Return texts that say how many steps of each kind the figures exclude."""
     numbers = {words: getattr(kinds, kind) for kind, words in _LEFT_OUT.items()}
     return [f"{number:,} {words}" for words, number in numbers.items() if number]
 
 
 def part_label(kind: m.StepPart) -> str:
-    """Return the name of a part of a step as a label."""
+    """Return the label of a part of a step."""
     return capital(word("part", kind))
 
 
 # --- devices, as data ------------------------------------------------------------------------
 
 
-def timeline(run: Run) -> m.Timeline | None:
-    """Return where the time of each device went; None if nothing was recorded."""
+def timeline(run: Run) -> m.DeviceTimes | None:
+    """Return how each device spent its time, or None if nothing was recorded."""
     found = step_parts(run)
     if not found:
         return None
@@ -86,7 +86,7 @@ def timeline(run: Run) -> m.Timeline | None:
         )
         for steps in found
     )
-    return m.Timeline(devices=devices, shift_us=shift_us(run))
+    return m.DeviceTimes(devices=devices, shift_us=shift_us(run))
 
 
 def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
@@ -95,7 +95,7 @@ def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
 
 
 def shift_us(run: Run) -> float:
-    """Return the largest shift applied to a device's times so that launches precede kernels."""
+    """Return the largest shift of a device's times that puts kernels after their launches."""
     shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
     return max((0, *shifts)) / PS_PER_US
 
@@ -166,7 +166,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
 def steps_tab(
     devices: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
 ) -> b.Tab | None:
-    """Return the tab; None if neither steps nor an input pipeline were recorded."""
+    """Return the tab, or None if neither steps nor an input pipeline were recorded."""
     facts = tuple(_facts(steps, devices))
     blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
     if any(device.has_steps for device in devices):
@@ -193,7 +193,7 @@ def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tupl
 
 
 def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
-    """Yield the parts of each step, on the device that computed least."""
+    """Yield a chart of each step's parts on the device that computed least."""
     device = min(devices, key=lambda d: d.mean_us().get("compute", 0.0) / (d.step_us or 1.0))
     yield b.Chart(
         style="bars",
@@ -218,11 +218,11 @@ def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
     if len(device.number) > _STEPS_SHOWN:
         end += f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}"
     who = "your program's thread" if device.device is None else on
-    yield b.Note(text=fill("The parts of each step, as {} spent it{}.", who, end))
+    yield b.Note(text=fill("The parts of each step on {}{}.", who, end))
 
 
 def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
-    """Return the step numbers, or the positions if the numbers do not increase (overlaps)."""
+    """Return the step numbers, or the steps' positions if the numbers do not increase."""
     if all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps):
         numbers = tuple(map(float, steps))
         if all(before < after for before, after in pairwise(numbers)):

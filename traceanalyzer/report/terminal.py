@@ -1,6 +1,6 @@
 """The page in the terminal.
 
-The first screen has the answer, the step bar, and the changes, in at most 30 lines; the rest is
+The first screen has the answer, the step bar, and the changes, in at most 30 lines. The rest is
 printed on request. Names from traces are never read as markup.
 """
 
@@ -16,8 +16,15 @@ from rich.text import Text
 from traceanalyzer.format import share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.text import cut, one_line, plain, visible
-from traceanalyzer.report.text_output import Form, Quiet, Simple, Titled, cell_text, is_figure
-from traceanalyzer.report.text_output import Lines as CodeLines
+from traceanalyzer.report.text_output import (
+    CodeLines,
+    Form,
+    Quiet,
+    Simple,
+    Titled,
+    cell_text,
+    is_figure,
+)
 
 Lines: TypeAlias = "Iterator[RenderableType]"
 QUIET: Final = "dim"
@@ -40,7 +47,7 @@ _ASCII: Final = str.maketrans(
 
 
 def print_first_screen(page: b.Page, console: Console) -> None:
-    """Print the answer, where a step goes, and what to change; at most 30 lines."""
+    """Print the answer, where a step goes, and what to change, in at most 30 lines."""
     screen = Screen(console)
     blocks = [block for section in page.sections for block in section.blocks]
     rows = sum(len(block.rows) for block in blocks if isinstance(block, b.Changes))
@@ -54,7 +61,7 @@ def print_first_screen(page: b.Page, console: Console) -> None:
 
 
 def print_page(page: b.Page, console: Console, more: str = _SEE_PAGE) -> None:
-    """Print all sections; `more` says where the rows that are left out are."""
+    """Print all sections. `more` says where to find omitted rows."""
     screen = Screen(console, more=more)
     screen.print(screen.answer(page))
     for section in page.sections:
@@ -62,24 +69,23 @@ def print_page(page: b.Page, console: Console, more: str = _SEE_PAGE) -> None:
 
 
 class Screen:
-    """Renders text and blocks for a console, without markup, in characters that it can show."""
+    """Renders text and blocks without markup, in characters that the console can show."""
 
     def __init__(self, console: Console, rows: int = _ROWS, more: str = _SEE_PAGE) -> None:
-        """Render for `console`, with at most `rows` rows of each table."""
         self._console = console
         self._is_unicode = console.encoding.lower().startswith("utf")
         columns = 4 if console.width < 2 * _NARROW else 8
         self._form = Form(rows, columns, console.width >= _NARROW, more)
 
     def print(self, parts: Iterable[RenderableType]) -> None:
-        """Print renderables; the console wraps their lines."""
+        """Print renderables. The console wraps their lines."""
         for part in parts:
             self._console.print(part)
 
     # --- text ----------------------------------------------------------------------------------
 
     def __call__(self, words: object, style: str = "") -> Text:
-        """Return words as text without markup."""
+        """Return words as text in which nothing is read as markup."""
         said = visible(str(words))
         if not self._is_unicode:
             said = said.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
@@ -103,7 +109,7 @@ class Screen:
             yield self.inline(page.next)
 
     def first(self, page: b.Page, bars: int, most: int) -> Lines:
-        """Yield the answer, and the given numbers of bars and of changes."""
+        """Yield the answer, followed by at most `bars` bars and `most` changes."""
         yield from self.answer(page)
         for section in page.sections:
             for block in section.blocks:
@@ -118,14 +124,14 @@ class Screen:
     # --- blocks --------------------------------------------------------------------------------
 
     def blocks(self, blocks: Iterable[b.Block]) -> Lines:
-        """Yield the content of blocks."""
+        """Yield the renderables of some blocks."""
         for block in blocks:
             parts = [block] if isinstance(block, b.Changes) else self._form.simple(block)
             for simple in parts:
                 yield from self._simple(simple)
 
     def inside(self, blocks: Iterable[b.Block]) -> Lines:
-        """Yield blocks, indented."""
+        """Yield the renderables of some blocks, indented."""
         for part in self.blocks(blocks):
             yield Padding(part, (0, 0, 0, 2), expand=False)
 
@@ -190,7 +196,7 @@ class Screen:
         return grid
 
     def _changes(self, block: b.Changes, most: int | None = None) -> Lines:
-        """Yield all changes, or the first ones with shortened details."""
+        """Yield all changes in full, or the first `most` changes with shortened details."""
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
         shown = block.rows[:most]

@@ -1,4 +1,4 @@
-"""Format text for readers: harmless names, sentences, inline text, and tables."""
+"""Formats text for readers: names without invisible characters, sentences, and tables."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from traceanalyzer.format import Quantity, counted, duration, share, size
+from traceanalyzer.format import RoundedFigure, counted, duration, share, size
 from traceanalyzer.model import blocks as b
 
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -25,10 +25,10 @@ _HEAPED: Final = re.compile(
 
 
 def visible(text: str) -> str:
-    """Return the text with each invisible character replaced by its code point, e.g. ``⟨U+202E⟩``.
+    """Return the text with invisible characters replaced by their code points, e.g. ``⟨U+202E⟩``.
 
-    So a name from a trace cannot hide, reorder, or break the text around it. On each letter, six
-    combining marks are kept, which is enough for any script.
+    This keeps a name from a trace from hiding, reordering, or breaking the text around it. Each
+    letter keeps up to six combining marks, enough for any script.
     """
     if not text.isprintable():
         text = "".join(
@@ -45,7 +45,7 @@ def _code_point(character: str) -> str:
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Return the text without its middle if it is too long: an op's own name is at the end."""
+    """Cut the middle out of text that is too long. The end has an op's own name, so it stays."""
     text = visible(text)
     if len(text) <= length:
         return text
@@ -54,14 +54,14 @@ def cut(text: str, length: int = 96) -> str:
 
 
 def op_link(label: str, op_id: str | None) -> b.Inline:
-    """Return an op's name; it opens the op's drawer if the op is in the table of ops."""
+    """Return an op's name, as a link that opens the op's drawer if the op has an id."""
     if op_id is None:
         return b.Code(text=label)
     return b.Link(text=label, to=f"op-{op_id}", is_code=True)
 
 
 def transfer_words(direction: str) -> str:
-    """Return the name of a transfer in a direction."""
+    """Return the text for a transfer in one direction."""
     return f"transfer, {word('direction', direction)}"
 
 
@@ -69,14 +69,14 @@ def transfer_words(direction: str) -> str:
 
 
 def one_line(words: str) -> str:
-    """Return words on one line, without the line breaks of the source text."""
+    """Return words on one line, with line breaks replaced by spaces."""
     return _SPACES.sub(" ", words).strip()
 
 
 def sentence(words: str) -> str:
-    """Return words as a sentence: with a capital at the start and a full stop at the end.
+    """Return words as a sentence, with a capital at the start and a full stop at the end.
 
-    A name at the start, e.g. of a file, stays as it is.
+    A name at the start, such as a file name, is not capitalized.
     """
     words = one_line(words)
     if _NAME_FIRST.match(words):
@@ -96,12 +96,12 @@ def small(words: str) -> str:
 
 
 def terms() -> dict[str, str]:
-    """Return the glossary: each term with its meaning, in reading order."""
+    """Return the glossary: each term with its meaning, in the order to read them."""
     return {term["name"]: term["meaning"] for term in _data("terms")["term"]}
 
 
 def word(kind: str, value: str) -> str:
-    """Return the words in `words.toml` for a value of the report's data."""
+    """Return the words in `words.toml` that describe a value of the report's data."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
 
@@ -121,14 +121,14 @@ def _data(name: str) -> dict[str, Any]:
 
 
 def prose(words: str) -> b.Text:
-    """Return words as text; words between backticks become code."""
+    """Return words as text in which words between backticks are code."""
     parts = _CODE.split(_SPACES.sub(" ", words))
     inlines = (b.Code(text=part) if at % 2 else part for at, part in enumerate(parts))
     return tuple(part for part in inlines if part != "")
 
 
 def fill(template: str, *values: b.Inline | b.Text) -> b.Text:
-    """Return text: the template with each `{}` replaced by the next value."""
+    """Return the template as text, with each `{}` replaced by the next value."""
     found: list[b.Inline] = [""]
     for before, value in zip(template.split("{}"), (*values, ""), strict=True):
         for inline in (before, *(value if isinstance(value, tuple) else (value,))):
@@ -141,12 +141,12 @@ def fill(template: str, *values: b.Inline | b.Text) -> b.Text:
 
 
 def time(us: float) -> b.Quantity:
-    """Return a time in microseconds, rounded as in the document."""
+    """Return a time in microseconds, rounded to nanoseconds."""
     return b.Quantity(value=round(us, 3), unit="us")
 
 
 def part(of_one: float) -> b.Quantity:
-    """Return a share, rounded as in the document."""
+    """Return a share, rounded to six decimals and at most 1."""
     return b.Quantity(value=round(min(1.0, of_one), 6), unit="share")
 
 
@@ -164,17 +164,17 @@ def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
     return (*joined, " and ", *last) if before else last
 
 
-def figure(value: float, unit: str) -> Quantity:
-    """Return a figure as all renderings show it: three digits, its unit, and the exact value."""
+def figure(value: float, unit: str) -> RoundedFigure:
+    """Return a figure as every rendering shows it: three digits, a unit, and the exact value."""
     if unit == "us":
         return duration(value)
     if unit == "share":
         return share(value)
     if unit in {"bytes", "bytes_per_s"}:
         shown, per = size(value), unit.removeprefix("bytes").replace("_per_", "/")
-        return Quantity(shown.figure, f"{shown.unit}{per}", f"{shown.exact}{per}")
+        return RoundedFigure(shown.figure, f"{shown.unit}{per}", f"{shown.exact}{per}")
     count = f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
-    return Quantity(count, "", count)
+    return RoundedFigure(count, "", count)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -183,7 +183,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
-    """Return text as a string, with names between two `code` marks."""
+    """Return text as a plain string, with code between `code` marks."""
     said = ""
     for inline in text:
         match inline:
@@ -218,7 +218,7 @@ def table_of(  # noqa: PLR0913 - what a table has
     caption: b.Text = (),
     ids: Iterable[b.Target] = (),
 ) -> b.Table:
-    """Return a table with its columns from `tables.toml` that are known in at least one row."""
+    """Return a table with those columns in `tables.toml` that have a value in at least one row."""
     columns = columns_of(name)
     known = tuple(c for c in columns if any(row.get(c.name) is not None for row in rows))
     return b.Table(

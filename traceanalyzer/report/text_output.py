@@ -1,6 +1,6 @@
 """Simplify blocks for the terminal and Markdown.
 
-Pictures that only a page can show are left out.
+Charts that only the page can show are left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,31 +18,31 @@ _NOT_WRITTEN: Final = frozenset({"glossary"})
 
 
 class Quiet(NamedTuple):
-    """A line in a quieter style than a note."""
+    """A line in a less prominent style than a note."""
 
     text: b.Text
 
 
-class Lines(NamedTuple):
-    """Lines of code, of commands ("sh"), or of a "diff"."""
+class CodeLines(NamedTuple):
+    """Lines of code, shell commands ("sh"), or a diff ("diff")."""
 
     lines: tuple[str, ...]
     language: str
 
 
 class Titled(NamedTuple):
-    """Blocks below a title and some facts."""
+    """A titled group of blocks, with facts below the title."""
 
     title: b.Text
     facts: b.Text
     blocks: tuple[b.Block, ...]
 
 
-Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | Lines | b.Table | b.Fold | Titled
+Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | CodeLines | b.Table | b.Fold | Titled
 
 
 class Form(NamedTuple):
-    """How much detail an output shows."""
+    """The layout of an output: how much of each block to show, and how."""
 
     rows: int  # of a table
     columns: int  # of a table of all ops, or of flows
@@ -50,20 +50,20 @@ class Form(NamedTuple):
     more: str = ""  # where the rest is
 
     def simple(self, block: b.Block) -> Iterator[Simple]:  # noqa: C901, PLR0912 - by kind
-        """Yield simple blocks with the content of a block."""
+        """Convert a block to simple blocks with the same content."""
         match block:
             case b.Note() | b.KeyValues() | b.Bullets():
                 yield block
             case b.Source():
                 if block.file:
                     yield Quiet((b.Line(file=block.file, line=block.first_line),))
-                yield Lines(block.lines, block.language)
+                yield CodeLines(block.lines, block.language)
             case b.Diff():
                 verified = ", verified by replaying TensorFlow's placer"
                 line = b.Line(file=block.file, line=block.line)
                 yield Quiet((line, verified if block.is_verified else ""))
                 lines = (*(f"- {old}" for old in block.old), *(f"+ {new}" for new in block.new))
-                yield Lines(lines, "diff")
+                yield CodeLines(lines, "diff")
             case b.DataPath():
                 path: list[b.Inline] = []
                 for step in block.steps:
@@ -122,7 +122,7 @@ class Form(NamedTuple):
         return b.Table(columns=tuple(columns), rows=rows, total_rows=total)
 
     def step_bar(self, block: b.StepBar, most: int | None = None) -> Iterator[Simple]:
-        """Yield all bars, or the given number of them, as tables."""
+        """Yield all bars, or the first `most` bars, as tables."""
         columns = columns_of("drawn_bar" if self.draws_bars else "bar")
         longest = max((part.value for bar in block.bars for part in bar.parts), default=0.0) or 1.0
         for bar in block.bars[:most]:
@@ -146,13 +146,13 @@ class Form(NamedTuple):
             yield Quiet(block.note)
 
     def left(self, total: int, shown: int) -> Iterator[Quiet]:
-        """Yield how many rows or lines are left out, if any."""
+        """Yield a line that says how many rows or lines are left out, if any."""
         if total > shown:
             yield Quiet((f"and {total - shown:,} more{self.more}",))
 
 
 def cell_text(column: b.Column, value: b.Cell) -> b.Text:
-    """Return the cell of a table as text; empty if unknown."""
+    """Return a table's cell as text, or () if its value is unknown."""
     if value is None or isinstance(value, tuple):
         return value or ()
     if isinstance(value, int | float) and is_figure(column):
@@ -161,5 +161,5 @@ def cell_text(column: b.Column, value: b.Cell) -> b.Text:
 
 
 def is_figure(column: b.Column) -> bool:
-    """Return whether the cells of a column are figures."""
+    """Return whether a column has figures, not text or code."""
     return column.kind not in {"text", "code"}

@@ -2,8 +2,8 @@
 
 If there are too many events, consecutive short ones are merged. Two events are merged if both, and
 the gap between them, are shorter than a threshold, and if both are in the same interval of four
-thresholds. So no event is left out, and long ones stay as they are. CPU ops with a known cause are
-never merged, unless they are a large part of all events.
+thresholds. No event is left out, and long events stay as they are. CPU ops with a known cause are
+merged only if they are a large part of all events.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.format import counted, op_label
-from traceanalyzer.lanes import COPY, KINDS, EventName, HostLane, Names, host_lanes
+from traceanalyzer.lanes import COPY, KINDS, EventName, HostLane, NameIndex, host_lanes
 from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import EventLane, EventTimeline
@@ -47,7 +47,7 @@ _WAITED_FOR: Final = {phase: kind for kind, phases in PARTS.items() for phase in
 
 
 class Events(NamedTuple):
-    """Events by lane and start. A merged event counts as several."""
+    """Events, sorted by lane and start. A merged event replaces several events."""
 
     begin: NDArray[np.int64]  # first event of each lane, and the number of events
     start_ps: NDArray[np.int64]
@@ -58,7 +58,7 @@ class Events(NamedTuple):
 
 
 def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
-    """Return the tab; None if there are no events."""
+    """Return the tab Timeline, or None if there are no events."""
     run, findings = diagnosis.run, diagnosis.findings
     if not run.gpu_used and diagnosis.on_a_gpu is not None:
         findings = diagnosis.on_a_gpu.findings
@@ -72,7 +72,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
     if events.merged_below_us is not None:
         merged = f"{counted(events.merged_total, 'event')} shorter than "
         drawn = " are drawn merged, without names. All events: "
-        command = b.Code(text="traceanalyzer tables PATH -o DIR")
+        command = b.Code(text="traceanalyzer tables PATH -o DIR --events")
         blocks.append(b.Note(text=(merged, time(events.merged_below_us), drawn, command)))
     if shifted_us := shift_us(run):
         why = ", so that nothing begins before its launch."
@@ -83,8 +83,8 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
 
 
 def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
-    """Return the timeline; None if there are no events. Ops in `explained` are never merged."""
-    names = Names()
+    """Return the timeline, or None without events. Ops in `explained` stay unmerged if possible."""
+    names = NameIndex()
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
         return None
@@ -124,7 +124,6 @@ def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
 
 
 def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
-    """Return the events of all lanes; times begin with the run's first event."""
     start = (np.concatenate([lane.start_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
     end = (np.concatenate([lane.end_ps for lane in lanes]) - origin_ps).clip(0, _LIMIT_PS)
     return Events(
@@ -143,9 +142,9 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return the names of the longest events, then one name per kind, and the row of each name.
+    """Return the names of the longest events plus one name per kind, and each old name's new row.
 
-    The other events, and merged ones, have the name of their kind.
+    All other events, and merged events, get the name of their kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0
@@ -182,7 +181,7 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def _fitted(
     events: Events, stays: NDArray[np.bool_], kinds: NDArray[np.int64], unit_ns: int
 ) -> tuple[Events, PackedTable, int | None]:
-    """Return events that fit into the page, their packed table, and the merging threshold."""
+    """Merge events until they fit into the page. Return them, their table, and the threshold."""
     most = _MOST_EVENTS
     fitted, below_ps = events, None
     while True:
@@ -213,7 +212,7 @@ def _packed(events: Events, unit_ns: int, total: int) -> PackedTable:
 def fewer(
     events: Events, may_merge: NDArray[np.bool_], most: int, kinds: NDArray[np.int64]
 ) -> tuple[Events, int]:
-    """Merge short events until few enough are left, or no more can be merged."""
+    """Merge short events until at most `most` are left or no more can be merged."""
     start, took = events.start_ps, events.end_ps - events.start_ps
     idle = start[1:] - events.end_ps[:-1]
     size = np.maximum(np.maximum(took[1:], took[:-1]), idle)  # must be below the threshold
@@ -233,7 +232,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge groups of events, each up to the next `first`; the longest decides the kind."""
+    """Merge groups of events that begin at `first`. A group has the kind of its longest event."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)
@@ -254,10 +253,10 @@ def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) 
 def _arrows(
     lanes: Sequence[HostLane], events: Events, called: Sequence[EventName]
 ) -> NDArray[np.int64]:
-    """Return pairs of events, producer and consumer, for the longest transfers of each lane.
+    """Return arrows between producer, transfer, and consumer for each lane's longest transfers.
 
-    The producer is the last event of the op that made the value, before its transfer; the consumer
-    is the first later event of the op that takes it.
+    The producer is the last event, before the transfer, of the op that made the value. The consumer
+    is the first event, after the transfer, of the op that takes the value.
     """
     code: dict[str | None, int] = {None: -1}
     op = np.array([code.setdefault(name.op_id, len(code)) for name in called])

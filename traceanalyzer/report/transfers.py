@@ -29,7 +29,7 @@ _OPS_NAMED: Final = 3
 
 
 def transfer_graph(run: Run) -> m.TransferGraph | None:
-    """Return the transfers between ops and devices; None if there are none."""
+    """Return the transfers between ops and between devices, or None if there are no transfers."""
     if run.transfers.empty:
         return None
     graph, costs = run.transfer_graph, run.transfer_costs
@@ -61,7 +61,7 @@ def _edge(source: str, target: str, direction: str, of: Mapping[str, object]) ->
 def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[m.RoundTripRecord, ...]:
-    """Return the round trips of a run, most bytes first; `refs` returns ops by their ids."""
+    """Return the round trips of a run, most bytes first. `refs` converts op ids to ops."""
     stays = _cannot_move(diagnosis)
     return tuple(
         to_record(
@@ -98,7 +98,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
 def transfers_tab(
     run: Run, graph: m.TransferGraph | None, round_trips: Sequence[m.RoundTripRecord]
 ) -> b.Tab | None:
-    """Return the tab; None if there are no transfers."""
+    """Return the tab Transfers, or None if there are no transfers."""
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
@@ -113,7 +113,7 @@ def transfers_tab(
 
 
 def _table(graph: m.TransferGraph) -> b.Table:
-    """Return a row for each direction, with rows for its small transfers and syncs below it."""
+    """Return a table with a row per direction, followed by its small transfers and syncs."""
     names = {node.op_id: node.label for node in graph.nodes}
     rows: list[dict[str, b.Cell]] = []
     for copies in graph.devices:
@@ -161,7 +161,6 @@ def _small(small: m.SmallTransfersRecord, names: Mapping[str, str]) -> dict[str,
 
 
 def _node_link(node: str, names: Mapping[str, str]) -> b.Inline:
-    """Return the name of an end of transfers: an op, a memory, or an op without events."""
     label = names.get(node, node)
     return op_link(label, None if label == node or node.startswith("name:") else node)
 
@@ -175,7 +174,7 @@ def _sync(sync: m.DeviceToHostSyncRecord) -> dict[str, b.Cell]:
     if sync.wait_us:
         remark = fill("{}; waited for {}", remark, time(sync.wait_us))
     if sync.idle_us:
-        remark = fill("{}; GPU idle after it for {}", remark, time(sync.idle_us))
+        remark = fill("{}; then GPU idle for {}", remark, time(sync.idle_us))
     return {
         **vars(sync),
         "transfers": "of these: device-to-host sync",

@@ -1,4 +1,4 @@
-"""Operations on columns of flags, numbers and texts, and on nested events."""
+"""Operations on columns of flags, numbers, and strings, and on nested events."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,18 +19,18 @@ Test = Callable[[str], object]  # such as `pattern.fullmatch`
 
 
 def mask(flags: Iterable[object]) -> Flags:
-    """Return the truth values as an array."""
+    """Return the truth values of some objects as an array of bool."""
     return np.fromiter(map(bool, flags), np.bool_)
 
 
 def named_like(plane: Plane, is_wanted: Test) -> Ints:
-    """Return the events whose name passes the test; each distinct name is tested once."""
+    """Return the events whose name passes the test. Each distinct name is tested once."""
     wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def matches(column: Strings, is_wanted: Test) -> Flags:
-    """Return which strings pass the test; each distinct string is tested once."""
+    """Return a mask of the strings that pass the test. Each distinct string is tested once."""
     return pick(mask(map(is_wanted, column.values)), column.codes, missing=False)
 
 
@@ -41,14 +41,14 @@ def pick(values: NDArray[Any], index: NDArray[Any], missing: Any = -1) -> NDArra
 
 
 def flags_at(index: Ints, size: int) -> Flags:
-    """Return `size` flags, set at the given indices; -1 is ignored."""
+    """Return an array of `size` flags that is True at the given indices. -1 is ignored."""
     flags = np.zeros(size, np.bool_)
     flags[index[index >= 0]] = True
     return flags
 
 
 def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
-    """Return the index of each wanted key in `keys` (sorted, distinct); -1 if it is missing."""
+    """Return the index of each wanted key in the sorted, distinct `keys`, or -1 if missing."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
     slot = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
@@ -58,13 +58,13 @@ def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> Ints:
 def last_of(
     keys: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: int = -1
 ) -> NDArray[Any]:
-    """Return the last value with each wanted key, or `missing`; `keys` need not be sorted."""
+    """Return the last value for each wanted key, or `missing`. `keys` need not be sorted."""
     distinct, at = np.unique(keys[::-1], return_index=True)
     return pick(values[::-1][at], place_of(distinct, wanted), missing)
 
 
 def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
-    """Return the index of the last entry with each wanted key up to its `until_ps`, or -1."""
+    """Return the index of the last entry for each wanted key at or before its `until_ps`, or -1."""
     both = np.concatenate([keys, wanted])
     is_wanted = np.arange(len(both)) >= len(keys)
     order = np.lexsort((is_wanted, np.concatenate([at_ps, until_ps]), both))
@@ -76,9 +76,9 @@ def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
 
 
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
-    """Return a number for each row of some columns, and the distinct rows by number.
+    """Number the distinct rows of some columns. Return each row's number, and the distinct rows.
 
-    The values are integers from -1 up.
+    Values are integers of at least -1.
     """
     packed, room = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -98,7 +98,7 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
 
 
 def coded(codes: NDArray[Any], values: Sequence[str]) -> Strings:
-    """Return a column of strings from indices into `values`, -1 for no string."""
+    """Return a column of strings from indices into `values`; -1 means no string."""
     return Strings(codes.astype(np.int32), tuple(values))
 
 
@@ -113,14 +113,14 @@ def concatenate(columns: Sequence[Strings]) -> Strings:
 
 
 def filled(column: Strings, other: Strings) -> Strings:
-    """Fill the gaps of `column` from `other`."""
+    """Fill missing strings in `column` from `other`."""
     merged = concatenate([column, other])
     own, more = np.split(merged.codes, [len(column)])
     return Strings(np.where(own >= 0, own, more), merged.values)
 
 
 def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
-    """Apply a function to each distinct string; None means no string."""
+    """Apply a function to each distinct string. A result of None means no string."""
     numbers: dict[str, int] = {}
     table = [
         -1 if (value := function(text)) is None else numbers.setdefault(value, len(numbers))
@@ -130,7 +130,7 @@ def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
 
 
 def categorical(column: Strings) -> pd.Categorical:
-    """Return the column for a dataframe, with only the categories that occur."""
+    """Convert a column to a pandas Categorical with only the categories that occur."""
     used = np.flatnonzero(np.bincount(column.codes + 1, minlength=1)[1:])
     # Several codes can have the same text; categories must be distinct.
     numbers: dict[str, int] = {}
@@ -145,7 +145,7 @@ def categorical(column: Strings) -> pd.Categorical:
 
 
 def in_line_order(plane: Plane) -> Ints:
-    """Sort the events of each line by start, an enclosing event before the events in it."""
+    """Sort the events of each line by start, with enclosing events before the events in them."""
     order = np.arange(len(plane), dtype=np.int64)
     bounds = plane.lines.event_begin
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -158,25 +158,25 @@ def in_line_order(plane: Plane) -> Ints:
 
 
 def nested(plane: Plane, order: Ints) -> events.Nested:
-    """Return the events for native code; `order` is from `in_line_order`."""
+    """Return a plane's events as native code takes them. `order` is from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 
 def innermost(plane: Plane, order: Ints, is_container: Flags) -> Ints:
-    """Return the innermost container around each event, -1 for none."""
+    """Return the innermost container event around each event, or -1."""
     if not is_container.any():
         return np.full(len(plane), -1, np.int64)
     return events.innermost(nested(plane, order), is_container)
 
 
 def by_line(plane: Plane, event: Ints) -> Ints:
-    """Sort events by line, then by start, an enclosing event before the events in it."""
+    """Sort events by line, then by start, with enclosing events before the events in them."""
     start, duration = plane.start_ps[event], plane.duration_ps[event]
     return event[np.lexsort((-duration, start, plane.line_of[event]))]
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Return which events, sorted by `by_line`, are not enclosed by another event."""
+    """Return a mask of the events, sorted by `by_line`, that no other event encloses."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)
@@ -184,6 +184,6 @@ def is_outermost(plane: Plane, event: Ints) -> Flags:
 
 
 def self_durations(duration_ps: Ints, parent: Ints) -> Ints:
-    """Return each event's duration without that of its children; `parent` is -1 for none."""
+    """Return each event's duration without its children. `parent` is -1 for outermost events."""
     own: Ints = np.maximum(duration_ps - sum_by(parent, duration_ps, len(duration_ps)), 0)
     return own

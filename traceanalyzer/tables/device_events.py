@@ -1,4 +1,4 @@
-"""The kernels and transfers that ran on one host's devices, and the call that launched each.
+"""The kernels and transfers on one host's devices, and the calls that launched them.
 
 A call and the work that it launches share a correlation id. If several calls have the id of some
 work, its launch is unknown.
@@ -51,7 +51,7 @@ _DRIFT_PS: Final = 100_000_000  # clock drift explains no more than this
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceEvents:
-    """The events of one host's devices; arrays have one entry per event."""
+    """The events of one host's devices. Arrays have one entry per event."""
 
     name: Strings  #: of the kernel or transfer
     device: Strings  #: name of the plane, `/device:GPU:0`
@@ -74,7 +74,7 @@ class DeviceEvents:
 
     @property
     def end_ps(self) -> Ints:
-        """End of each event on the host's clock."""
+        """The end of each event on the host's clock."""
         return self.start_ps + self.early_ps + self.duration_ps
 
 
@@ -127,7 +127,6 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
 
 
 def _own_events(plane: Plane) -> Ints:
-    """Return the device's work: events that are neither on derived lines nor memory records."""
     derived = mask(map(is_derived_line, plane.lines.name, plane.lines.id.tolist()))
     chosen = np.flatnonzero(~derived[plane.line_of])
     for stat in filter(plane.has_stat, _MEMORY_RECORDS):
@@ -154,7 +153,7 @@ def _hlo_ops(plane: Plane) -> Strings:
 
 
 def _ops(plane: Plane) -> Strings:
-    """Read the op from `tf_op`, otherwise `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
+    """Read ops from `tf_op`, or else from `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
     column = coded(np.full(len(plane), -1), ())
     for stat in filter(plane.has_stat, ("tf_op", "annotation", "level 0")):
         column = filled(column, mapped(plane.strings(stat), op_label))
@@ -189,7 +188,7 @@ def launched_by(
         call_ps: When each call began.
         work_id: Correlation ids of the work, 0 if not recorded.
         work_ps: When the work began, on its device's clock.
-        device: The number of its device.
+        device: Device number of the work.
     """
     call = np.full(len(work_id), -1, np.int64)
     first = np.searchsorted(call_id, work_id)
@@ -206,10 +205,10 @@ def launched_by(
 
 
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
-    """Return by how much the clock of each device is early.
+    """Return how early each device's clock is, in picoseconds.
 
-    Only the earliest work of each call counts, since later work waits for it. A few calls prove
-    nothing: their work can have the id of another call.
+    Only the earliest work of each call counts, since later work waits for it. The few earliest
+    calls are ignored, because work can have another call's id.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max

@@ -1,8 +1,8 @@
 """The function that each event of a host ran in.
 
-A trace names the functions that Python calls, but neither the functions that tf.data calls nor the
-graphs that TensorFlow 1 sessions run. With a capture file, the ops that ran or the recorder's
-markers identify these.
+A trace names the functions that Python calls. It names neither the functions that tf.data calls nor
+the graphs that TensorFlow 1 sessions run. With a capture file, these are identified by the ops that
+ran or by the recorder's markers.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from traceanalyzer.tables.vocabulary import (
     CAPTURED_FUNCTION,
     FUNCTION_RUN,
     SESSION_RUN,
+    ClassifiedNames,
     Kind,
-    Names,
 )
 from traceanalyzer.trace.columns import Plane
 from traceanalyzer.trace.strings import Strings
@@ -59,13 +59,13 @@ _NO_CALL: Final = 0  # see `HostOps.call`
 
 
 def called_functions(
-    plane: Plane, names: Names, kind: NDArray[np.uint8], order: Ints, executor: Ints
+    plane: Plane, names: ClassifiedNames, kind: NDArray[np.uint8], order: Ints, executor: Ints
 ) -> tuple[Strings, dict[str, str]]:
     """Return the label of the function that each event ran in, and full names by label.
 
     On the calling thread, the enclosing call names the function. On other threads, the step id
-    does: the executor's event and the call's `FunctionRun` share it. Ops that run to prepare a
-    graph have a step id of their own, even within a call.
+    identifies it: the executor's event and the call's `FunctionRun` share it. Ops that run to
+    prepare a graph have a step id of their own, even within a call.
     """
     is_call = (names.kind == Kind.FUNCTION_CALL).tolist()
     definitions = _labels({op for op, calls in zip(names.op, is_call, strict=True) if calls})
@@ -97,7 +97,7 @@ def called_functions(
 
 
 def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str, str]:
-    """Return full names by label: names without TensorFlow's counter, as in `f`, `f#2`.
+    """Return full names by label. A label such as `f` or `f#2` omits TensorFlow's counter.
 
     The counter depends on everything that the program traced before, but its order does not. So
     the labels are the same in another recording of the program.
@@ -120,7 +120,7 @@ def base_and_counter(called: str) -> tuple[str, int]:
 
 
 def _reduces(plane: Plane, order: Ints) -> Flags:
-    """Return which events reduce a dataset, as opposed to its stages."""
+    """Return a mask of the events that reduce a dataset, excluding the events of its stages."""
     is_around = mask(map(_OF_REDUCE.match, plane.names))[plane.name_of]
     around = innermost(plane, order, is_around)
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)
@@ -139,7 +139,7 @@ def _with_labels(
     Args:
         labels: Full names of functions by new label.
         function_of_call: Full names of functions by step id.
-        keep_named: Whether functions that are already known are kept.
+        keep_named: Whether to keep the names of functions that are already known.
     """
     values = (*host.function.values, *labels)
     code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
@@ -162,8 +162,8 @@ def _with_labels(
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the dataset functions that compute for a step.
 
-    A call belongs to the function that has all its ops as nodes and the fewest other nodes. On a
-    tie, a function that prepares input wins, which is the usual case.
+    A call belongs to the function that has all of the call's ops as nodes, and the fewest other
+    nodes. On a tie, a function that prepares input wins, as this is the usual case.
     """
     of_steps = functions_of_steps(capture_file)
     names_of_call = _calls_by_data(host) if of_steps else {}
@@ -196,7 +196,6 @@ def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
 
 
 def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the names of each function's nodes, as placed and as run."""
     found = {}
     for function in map(capture_file.function, sorted(functions)):
         if function is not None:
@@ -211,7 +210,7 @@ def is_session_graph(function: str) -> bool:
 
 
 def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name session graphs if a program has several: these often share names of nodes."""
+    """Name session graphs if a program has several, as these often share node names."""
     names = {each.name for each in capture_file.session_graphs()}
     names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
     if len(names) < 2:  # noqa: PLR2004 - one graph needs no name

@@ -3,7 +3,7 @@
 A trace names the nodes that ran, after Grappler. Each is traced back to the placer's input, which
 has the requested device, to the function it was inlined from, and to the source line that created
 it. If a function was placed several times, or several functions are possible, only the facts that
-all of them share are used.
+they share are used.
 
 Types come from the attributes of the node that ran, and are unknown if these were not recorded (as
 in TensorFlow 2.12). The OpDef, which shows which attributes are types, must certainly be from
@@ -45,7 +45,7 @@ _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
-    """A capture file's record of one row of the op table; None if unknown."""
+    """A capture file's record of one row of the op table. Unknown fields are None."""
 
     frame: Frame | None  #: the user's line that created it
     requested_device: str | None  #: without job and task of this process; "" for none
@@ -65,21 +65,21 @@ class OpRecord:
 
 
 def as_typed(device: str | None) -> str | None:
-    """Return a requested device as the program wrote it: TensorFlow completes eager requests.
+    """Return a requested device as the program wrote it, before TensorFlow completed it.
 
-    "" means that no device is requested: `tf.py_function` names only job and task.
+    The result is "" if no device is requested; `tf.py_function` names only job and task.
     """
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 
 
-class Types(NamedTuple):
-    """The types of a node's tensors, `float;int32`; "" if it has no tensors, None if unknown."""
+class TensorTypes(NamedTuple):
+    """The types of a node's tensors as `float;int32`: "" without tensors, None if unknown."""
 
     inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
     outputs: str | None
 
 
-NOT_KNOWN: Final = Types(inputs=None, outputs=None)
+NOT_KNOWN: Final = TensorTypes(inputs=None, outputs=None)
 
 
 class NodeTypes:
@@ -90,8 +90,8 @@ class NodeTypes:
         self._nearest = nearest(capture_file.tensorflow_version)
         self.of = cache(self._find)
 
-    def _find(self, op: str, index: int) -> Types:
-        """Return the types of a node, given the index of its attribute set, -1 if not recorded."""
+    def _find(self, op: str, index: int) -> TensorTypes:
+        """Return a node's types. `index` is its attribute set, or -1 if not recorded."""
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
         if definition is None:  # an op from a custom op library
             return NOT_KNOWN
@@ -107,7 +107,7 @@ class NodeTypes:
             types = definition.input_types(attributes), definition.output_types(attributes)
         except AttributesError:
             return NOT_KNOWN
-        return Types(*map(";".join, types))
+        return TensorTypes(*map(";".join, types))
 
 
 class GraphNodes:
@@ -125,7 +125,7 @@ class GraphNodes:
         }
 
     def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that ran in a function or in one that it calls."""
+        """Return the record of an op that ran in a function or in a function that it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
@@ -134,16 +134,16 @@ class GraphNodes:
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op that tf.data called, if all datasets' functions agree on it."""
+        """Return the record of an op that tf.data ran, if all dataset functions agree on it."""
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> OpRecord | None:
-        """Return the node of an op whose function is unknown, if all functions agree on it.
+        """Return the record of an op whose function is unknown, if all functions agree on it.
 
         TensorFlow also runs ops outside of functions, on the CPU, to infer shapes while Python
-        builds a graph (eval_const_tensor.cc, graph_runner.cc). So a GPU is not taken as the op's
-        device, and a node that is in no graph is looked up in the definitions. If it is in both,
-        its types are unknown.
+        builds a graph (eval_const_tensor.cc, graph_runner.cc). So a recorded GPU does not count as
+        the op's device, and nodes that are in no graph are looked up in the definitions. A node
+        in both has unknown types.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
@@ -172,7 +172,7 @@ class GraphNodes:
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
-        """The functions whose graphs contain a node of each name, in order."""
+        """The functions, in order, whose graphs contain a node, by the node's name."""
         graphs = [
             (graph.names, function.name)
             for function in self._capture_file.functions
@@ -187,7 +187,7 @@ class GraphNodes:
         return holders
 
     def called_by(self, function: str) -> tuple[str, ...]:
-        """Return the functions that a function calls, directly or not, by its nodes' attributes."""
+        """Return the functions that a function calls directly or indirectly."""
         if function not in self._reached:
             reached, order = {function}, [function]
             for caller in order:  # grows
@@ -200,7 +200,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look up an op in a function; `is_its_own` if it is known to have run there."""
+        """Look up an op in a function. `is_its_own` says that the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -212,7 +212,6 @@ class GraphNodes:
         )
 
     def _in_definition(self, function: str, name: str) -> OpRecord | None:
-        """Look up a node in the definition of a function without a recorded graph."""
         known = self._defined_as(function, name)
         if known is None:
             return None
@@ -220,7 +219,6 @@ class GraphNodes:
         return OpRecord(frame=frame, requested_device=None, function=function, node=known)
 
     def _defined_as(self, function: str, name: str) -> str | None:
-        """Return the name in the definition of a node, or of the node it was derived from."""
         definition = self._capture_file.definition(function)
         names = () if definition is None else (name, *base_names(name))
         return next((n for n in names if definition and definition.index(n) != UNKNOWN), None)
@@ -267,7 +265,7 @@ class GraphNodes:
 
 
 def base_names(name: str) -> Iterator[str]:
-    """Yield the names of nodes that a node may be derived from, most likely first."""
+    """Yield the names of the nodes that a node may be derived from, most likely first."""
     for pattern in _MADE_FROM:
         if match := pattern.fullmatch(name):
             yield match[1]
@@ -286,7 +284,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Return the record if all agree on it, with the device and types that all share."""
+    """Return the record that all agree on, or None. Devices and types that differ are dropped."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

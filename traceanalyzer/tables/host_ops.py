@@ -1,4 +1,4 @@
-"""The occurrences of ops on a host's threads: an entry for each time an op ran."""
+"""The occurrences of ops on a host's threads, one for each time that an op ran."""
 
 import re
 from dataclasses import dataclass, replace
@@ -26,8 +26,8 @@ from traceanalyzer.tables.arrays import (
 from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
 from traceanalyzer.tables.vocabulary import (
     HOST_PLANE,
+    ClassifiedNames,
     Kind,
-    Names,
     Role,
     classify,
     is_eager_executor_line,
@@ -53,7 +53,7 @@ UNKNOWN_TYPE: Final = "?"
 
 
 class Transfer(NamedTuple):
-    """An edge between devices, as a send or receive records it; "" if unknown."""
+    """An edge between devices, as a send or receive records it. Unknown fields are ""."""
 
     producer: str
     consumer: str
@@ -62,7 +62,7 @@ class Transfer(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Inputs of eager ops that were copied to the op's device."""
+    """The inputs of eager ops that were copied to the op's device."""
 
     event: Ints
     occurrence: Ints  #: the eager op's
@@ -71,10 +71,10 @@ class Moves(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostOps:
-    """Ops that ran on one host's threads; most arrays have one entry per occurrence."""
+    """The ops that ran on one host's threads. Most arrays have one entry per occurrence."""
 
     plane: Plane
-    names: Names
+    names: ClassifiedNames
     event: Ints  #: index of the event in the plane
     name: Codes  #: index into `names.op` and `names.type`
     kind: NDArray[np.uint8]  #: `Kind`
@@ -101,7 +101,7 @@ class HostOps:
 
 
 def host_plane(trace: Trace) -> Plane:
-    """Return the host plane with the most events; an empty plane if there is none."""
+    """Return the host plane with the most events, or an empty plane if there is none."""
     planes = [plane for plane in trace.planes if plane.name == HOST_PLANE and len(plane)]
     if planes:
         return max(planes, key=len)
@@ -176,9 +176,9 @@ def host_ops(plane: Plane) -> HostOps:
 
 
 def _launch_calls(plane: Plane) -> Ints:
-    """Return a host's events that can launch work, by correlation id, then by start.
+    """Return the host events that can launch work, sorted by correlation id, then by start.
 
-    Calls that only wait for a device have an id, too, but launch nothing.
+    Calls that only wait for a device also have an id, but launch nothing.
     """
     column = plane.integers("correlation_id")
     can = column.present & (column.values != 0)
@@ -189,7 +189,7 @@ def _launch_calls(plane: Plane) -> Ints:
 
 
 def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
-    """Return which eager ops TensorFlow's eager executor ran on another thread.
+    """Return a mask of the eager ops that TensorFlow's eager executor ran on another thread.
 
     Args:
         plane: The host plane.
@@ -204,10 +204,10 @@ def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
     return is_eager & ~flags_at(ran_in[runs], len(kind))
 
 
-def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -> Flags:
-    """Find events that repeat the eager op around them: `X:X` within `EagerLocalExecute: X`.
+def _echoes(plane: Plane, names: ClassifiedNames, kind: NDArray[np.uint8], parent: Ints) -> Flags:
+    """Find events `X:X` that only repeat the eager op around them, `EagerLocalExecute: X`.
 
-    TensorFlow 2.3 to 2.5 wrote both (seen in the corpus); only the outer one counts.
+    TensorFlow 2.3 to 2.5 wrote both, as seen in the corpus. Only the outer event counts.
     """
     if not (kind == Kind.EAGER_OP).any():
         return np.zeros(len(plane), np.bool_)
@@ -219,8 +219,10 @@ def _echoes(plane: Plane, names: Names, kind: NDArray[np.uint8], parent: Ints) -
     return is_echo
 
 
-def _transfers(plane: Plane, names: Names, event: Ints) -> tuple[Codes, dict[Transfer, int]]:
-    """Return the edge of each `_Send` and `_Recv`, and the number of each edge."""
+def _transfers(
+    plane: Plane, names: ClassifiedNames, event: Ints
+) -> tuple[Codes, dict[Transfer, int]]:
+    """Return the edge number of each `_Send` and `_Recv` (-1 for other ops), and the edges."""
     is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in names.type)
     rows = np.flatnonzero(is_transfer[plane.name_of[event]])
     transfer = np.full(len(event), -1, np.int32)
@@ -247,7 +249,7 @@ def _edge(key: str, producer: str, consumer: str) -> Transfer | None:
 def _moves(
     plane: Plane, kind: NDArray[np.uint8], parent: Ints, number: Ints, edges: dict[Transfer, int]
 ) -> Moves:
-    """Find the inputs copied for eager ops (`_Send input 0 from A to B`); add their edges."""
+    """Find inputs copied for eager ops (`_Send input 0 from A to B`), and add to `edges`."""
     event = named_like(plane, _EAGER_SEND.fullmatch)
     event = event[pick(kind, parent[event], Kind.OTHER) == Kind.EAGER_OP]
     edge_of_name = {}
@@ -260,9 +262,9 @@ def _moves(
 
 
 def _with_devices(host: HostOps, turn: Ints) -> HostOps:
-    """Add each occurrence's device and whether it is proved; `turn` is the executor's event.
+    """Add each occurrence's device, and whether it is proved. `turn` is the executor's event.
 
-    The key of a send or receive names the device that it ran on. A function has one executor per
+    The key of a send or receive names the device that ran it. A function has one executor per
     device, so all ops that the same executor ran are on that device.
 
     The inputs of an eager op are sent to its device. But some inputs of an op on a GPU must be in
@@ -300,9 +302,9 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
 
 
 def _types_of_shape(shape: str) -> str | None:
-    """Return the types, `float;int32`, in a stat `shape`, `(float[64,64];int32[2])`.
+    """Return the types in a `shape` stat: `float;int32` for `(float[64,64];int32[2])`.
 
-    Only ops with inputs have it: `()` means one input of unknown type.
+    Only ops with inputs have this stat, so `()` means one input of unknown type.
     """
     if not shape.startswith("("):
         return None

@@ -36,7 +36,7 @@ _FEWEST: Final = 3  # ops that make a share meaningful
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTables:
-    """One host's rows of each table; `Schema.frame` gives the columns their dtypes."""
+    """One host's rows of each table. `Schema.frame` sets the dtypes of their columns."""
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
@@ -123,7 +123,7 @@ def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
 
 
 def _allocation_rows(plane: Plane) -> pd.DataFrame:
-    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), by time."""
+    """Return `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), by time."""
     made = plane.named("MemoryAllocation")
     event = np.concatenate([made, plane.named("MemoryDeallocation")])
     order = np.argsort(plane.start_ps[event], kind="stable")
@@ -149,14 +149,14 @@ def _allocation_rows(plane: Plane) -> pd.DataFrame:
 
 
 def _type(text: str) -> str | None:
-    """Return a type's name, such as `float`; None for types.proto's DT_INVALID."""
+    """Return a type's name, such as `float`, or None for DT_INVALID (types.proto)."""
     if not re.fullmatch(r"\d{1,9}", text, re.ASCII):
         return text
     return type_name(int(text)) if int(text) else None
 
 
 def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Link allocations, which record only an op's name, to the row if just one has that name."""
+    """Link allocations, which record only an op's name, to the op's row if that name is unique."""
     named = ops[~ops["is_eager"]]
     single = named[~named["name"].duplicated(keep=False)]
     ids = dict(zip(single["name"], single["op_id"], strict=True))
@@ -186,7 +186,7 @@ def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
 
 
 def holds_other_ops(capture_file: CaptureFile | None, tables: HostTables) -> bool:
-    """Return whether a capture file has ops, but hardly any of the trace's ops."""
+    """Return whether a capture file has ops but lacks most of the trace's ops."""
     if capture_file is None or tables.joined is None:
         return False
     ops = tables.ops

@@ -1,15 +1,15 @@
 """Joins each op of a trace with its record in the capture file.
 
-Graph ops are looked up by function and name, once the op table has its rows. The event of an eager
-op contains only its type, so eager ops get their records first, and have a row for each line, scope
+Graph ops are looked up by function and name, once the op table has its rows. An eager op's event
+contains only its type, so eager ops get their records first. They have a row for each line, scope,
 and combination of types. The recorder lists the ops that each Python thread ran, in order
-(`CaptureFile.sequences`). Sometimes it writes a marker, `traceanalyzer:eager`, to the trace, with
-the thread's number and the position of its next op. Between two markers, events are aligned with
-records by op type.
+(`CaptureFile.sequences`). From time to time, it writes a marker, `traceanalyzer:eager`, to the
+trace, with the thread's number and the position of its next op. Between two markers, events are
+aligned with records by op type.
 
 Events and records can differ: TensorFlow runs additional ops (`_EagerConst`, a `Cast` of an
-argument), and some of Python's ops fail before they run. An event then gets a record only if all
-longest common subsequences of the two pair it with a record of the same signature. A wrong line is
+argument), and some of Python's ops fail before they run. An event then gets a record only if every
+longest common subsequence pairs it with a record of the same signature, because a wrong line is
 worse than none.
 """
 
@@ -67,7 +67,7 @@ def join_rows(
     eager: tuple[OpRecord, ...],
     calls: dict[str, tuple[int, ...]],
 ) -> Joined:
-    """Find the record of each row; `eager` and `calls` as from `join_eager`."""
+    """Find the record of each row. `eager` and `calls` are from `join_eager`."""
     nodes, definitions = GraphNodes(capture_file), occurrences.host.definitions
 
     def record(row: Any) -> OpRecord | None:  # noqa: ANN401 - a named tuple of pandas'
@@ -90,7 +90,7 @@ def join_rows(
 
 
 def _has_own_optionals(capture_file: CaptureFile) -> bool:
-    """Return whether all optionals are the program's own; libraries (Keras) create some too."""
+    """Return whether all optionals are the program's own; Keras and other libraries create some."""
     known = {signature.op for signature in capture_file.signatures}
     for function in capture_file.functions:
         known.add(function.name)
@@ -104,9 +104,9 @@ def join_graphs(
     gpus: Sequence[str],
     placements: Sequence[str],
 ) -> Joined | None:
-    """Find the record of each row in graphs that may be of another call: no device is certain.
+    """Find the record of each row in graphs from other files; None if the trace has no functions.
 
-    None if the trace has no functions.
+    Such a graph may be from another call, so no device is certain.
 
     Args:
         gpus: Full names of the GPUs in the trace.
@@ -144,7 +144,7 @@ def join_graphs(
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, tuple[OpRecord, ...], dict[str, tuple[int, ...]]]:
-    """Return the occurrences with the records of eager ops, these records, and `Joined.calls`."""
+    """Add the records of eager ops. Return the occurrences, these records, and `Joined.calls`."""
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
@@ -169,13 +169,12 @@ def join_eager(
 
 
 def _of_records(record: Codes, values: Sequence[str | None]) -> Strings:
-    """Return a value from each occurrence's record, or a gap if it has no record."""
     is_known = pick(mask(v is not None for v in values), record, missing=False)
     return coded(np.where(is_known, record, -1), [v or "" for v in values])
 
 
 def distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRecord, ...], Codes]:
-    """Return the records of the signatures in use, and the record of each signature."""
+    """Return the distinct records of the signatures in use, and each signature's record number."""
     alike: dict[tuple[str, OpRecord], list[int]] = {}
     for number in used.tolist():
         signature = capture_file.signatures[number]
@@ -212,7 +211,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def eager_signatures(
     plane: Plane, order: Ints, capture_file: CaptureFile, session: int | None
 ) -> Codes:
-    """Return each event's signature, -1 if it is no eager op or its signature is uncertain."""
+    """Return each event's signature, or -1 if it is no eager op or its signature is uncertain."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])
@@ -250,9 +249,9 @@ def _records_after(
 ) -> tuple[Ints, Ints, Flags]:
     """Return the records after each marker: begin, end, and whether the end is unknown.
 
-    The end is known if another marker of the same thread and sequence follows on the line;
-    otherwise, the trace or the records may end first. A marker without a sequence, or with several,
-    has no records.
+    The end is known if another marker of the same thread and sequence follows on the line.
+    Otherwise, either the trace or the records may end first. A marker that matches no sequence, or
+    several, has no records.
     """
     thread, index = plane.integers("thread", marker), plane.integers("index", marker)
     line, place = plane.line_of[marker], index.values

@@ -140,10 +140,10 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Return the label of each device event: the op that it names, otherwise its launcher's.
+    """Return the label of each device event: the op that it names, or else the launcher's label.
 
-    `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
-    added to `labels`.
+    `launcher` is the label of the occurrence that launched each event, or -1. New labels are added
+    to `labels`.
     """
     eager = {(known.type, known.type): k for known, k in labels.items() if known.is_eager}
     own = np.full(len(device.op.values), -1, np.int64)
@@ -174,7 +174,7 @@ def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: In
 
 
 def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> Strings:
-    """Return each occurrence's device: proved by transfers, otherwise that of its kernels."""
+    """Return each occurrence's device: the one proved by transfers, or else its kernels' device."""
     launched = np.flatnonzero(launched_by >= 0)
     merged = concatenate([host.device, kernel_devices.take(launched)])
     known, of_launched = np.split(merged.codes, [len(host.event)])
@@ -185,14 +185,14 @@ def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> 
 
 
 def _full_names(host: HostOps, device: Strings) -> Strings:
-    """Complete the names of devices if the trace shows the job and task."""
+    """Complete device names with the job and task if the trace shows them."""
     full = (d for d in host.device.values if d.startswith("/job:"))
     prefix = next((d.partition("/device:")[0] for d in full), "")
     return coded(device.codes, [prefix + value for value in device.values])
 
 
 def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
-    """Fill gaps that have one candidate; return which rows lacked the device."""
+    """Fill missing values with a single candidate. Return which rows had no device."""
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0
     # Eager ops of one type are many ops: the function or device of one says nothing about others.
@@ -212,9 +212,9 @@ def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: 
 def _fill_single(
     table: pd.DataFrame, column: str, by: list[str], where: Flags, known_in: Flags | None = None
 ) -> None:
-    """Fill gaps of a column where the rows with equal values in `by` share one value.
+    """Fill missing values of a column if all rows with equal values in `by` share one value.
 
-    `where` selects the rows to fill, `known_in` the rows to learn from (by default, all).
+    `where` selects the rows to fill, and `known_in` the rows to learn from (by default, all).
     """
     values = table[column].to_numpy(np.int64)
     learn = values >= 0 if known_in is None else (values >= 0) & known_in

@@ -35,7 +35,7 @@ def op_rows(
     allocations: pd.DataFrame,
     joined: Joined | None,
 ) -> pd.DataFrame:
-    """Build one host's rows of the op table, without counting transfers.
+    """Build one host's rows of the op table, except for the counts of transfers.
 
     Keys include the host's position in the run, since its name changes between recordings.
     """
@@ -97,9 +97,9 @@ def _texts(values: Iterable[str | None]) -> pd.Series:
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
-    """Add the types that a trace omits: those of resources and references.
+    """Add types that the trace omits, such as those of resources and references.
 
-    If the trace and the record differ, the trace counts.
+    If the trace and the record disagree, the trace counts.
     """
     if seen is None or recorded is None:
         return seen if recorded is None else recorded
@@ -111,7 +111,6 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
 
 
 def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
-    """Describe an op's input types; for an eager op, also its output types, scope and line."""
     if record is None or not record.signatures:
         return input_types
     frame = record.frame
@@ -122,17 +121,17 @@ def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
 
 
 def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
-    """Return the run count of each op's most frequent kernel: an estimate without host events."""
+    """Estimate how often each op ran without host events: the count of its most frequent kernel."""
     known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
     most = known.groupby(["row", "name"]).size().groupby(level="row").max()
     return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
 
 
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
-    """Return a key for each row that is the same when the same program is recorded again.
+    """Return a key for each row that stays the same when the program is recorded again.
 
-    It omits the device, which not every trace shows, and the line, which moves with every edit
-    above it. Rows that are otherwise equal are numbered by line and device.
+    A key omits the device, which not every trace shows, and the line, which moves with every edit
+    above it. Rows with otherwise equal keys are numbered by line and device.
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
     parts["is_eager"] = rows["is_eager"].astype(str)
@@ -152,7 +151,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return the identity of an eager op except for its line; empty for a graph op."""
+    """Return what identifies an eager op, except for its line; "" for a graph op."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame

@@ -6,13 +6,13 @@
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, except for
                    iterators on a GPU: their ops appear at host tracer level 3
-`executor`         a send names the device of the executor that ran it; or TensorFlow ran it on a
+`executor`         a send names the device of the executor that ran it, or TensorFlow ran it on a
                    separate CPU device to prepare a graph (graph_runner.cc)
 `transfer`         the far end of a send, or of a copy whose direction is known; proof only if the
                    op is known to be in the same function
 `allocator`        its output was allocated on a GPU
 `host_event`       at host tracer level 2, only ops on a CPU leave an event (`EVERY_OP_LEVEL`)
-`no_gpu`           the trace does not show that TensorFlow had a GPU, although it would
+`no_gpu`           the trace shows no GPU in TensorFlow, although it would record one
 `registry`         no TensorFlow version in the kernel tables has a GPU kernel for it
 `summary`          it is an eager `Identity` directly before a summary is written: TensorFlow's
                    copy of the value to the host (summary_ops_v2.py, `write`)
@@ -57,7 +57,7 @@ _STAGES_WITH_GPU_KERNEL: Final = frozenset(
 )
 
 
-class Placement(NamedTuple):
+class ObservedPlacement(NamedTuple):
     """Where an op ran."""
 
     placement: str  #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`
@@ -79,11 +79,11 @@ def decide(
     allocations: pd.DataFrame,
     in_pipeline: Flags,
     records: Sequence[OpRecord | None],
-) -> list[Placement]:
+) -> list[ObservedPlacement]:
     """Return the placement of each row of a host's op table.
 
-    `in_pipeline` marks the rows that ran on behalf of tf.data. The type does not show this: an op
-    that takes an element can be placed on a GPU.
+    `in_pipeline` marks the rows that ran on behalf of tf.data. The op type does not show this: an
+    op that takes an element can be placed on a GPU.
     """
     host, n = occurrences.host, len(occurrences.rows)
 
@@ -107,7 +107,7 @@ def decide(
 
 
 class _Witnesses:
-    """The evidence of where the rows of a host's op table ran."""
+    """The evidence for where the ops of a host's op table ran."""
 
     def __init__(
         self, occurrences: OpOccurrences, facts: TracerFacts, allocations: pd.DataFrame
@@ -127,10 +127,9 @@ class _Witnesses:
         )
         self._every_op = facts.host_level >= EVERY_OP_LEVEL
 
-    def placement(self, row: Any, record: OpRecord | None) -> Placement:  # noqa: ANN401 - pandas'
-        """Return where the op of a row ran."""
+    def placement(self, row: Any, record: OpRecord | None) -> ObservedPlacement:  # noqa: ANN401 - pandas'
         if row.function == CONSTANTS:
-            return Placement("cpu", "certain", "executor", row.device)
+            return ObservedPlacement("cpu", "certain", "executor", row.device)
         if record is not None and record.device is not None and not row.is_xla:
             recorded = _recorded(record, record.device, row)
             if recorded is not None and record.witness == "graph":
@@ -141,31 +140,31 @@ class _Witnesses:
         if record is not None and record.devices and row.device_assumed:
             # Calls placed it on different devices. The trace shows the device of only some of them.
             if {placement_of_device(device) for device in record.devices} == {"cpu"}:
-                return Placement("cpu", "certain", "capture_file")
-            return Placement("unknown", "possible", "capture_file")
+                return ObservedPlacement("cpu", "certain", "capture_file")
+            return ObservedPlacement("unknown", "possible", "capture_file")
         named = None if row.is_eager else self._by_name(row)
         return self._by_events(row) or named or self._by_type(row)
 
-    def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where an op ran according to its events."""
+    def _by_events(self, row: Any) -> ObservedPlacement | None:  # noqa: ANN401
         device, sure = row.device, "likely" if row.device_assumed else "certain"
         where = placement_of_device(device or "")
         is_off_gpu = self._gpu_unseen or not self._every_op
         if row.is_xla:
-            return Placement(
+            return ObservedPlacement(
                 where if where.startswith("tpu") else "xla", "certain", "compiled", device
             )
         if device and (row.has_kernel or row.of_executor):
-            return Placement(where, sure, "kernel" if row.has_kernel else "executor", device)
+            return ObservedPlacement(
+                where, sure, "kernel" if row.has_kernel else "executor", device
+            )
         if row.is_stage or (row.in_pipeline and not row.is_eager and is_off_gpu):
             may_leave_cpu = not self._gpu_unseen and row.type in _STAGES_WITH_GPU_KERNEL
             sure = "likely" if may_leave_cpu else "certain"
-            return Placement("cpu", sure, "input_pipeline", device)
+            return ObservedPlacement("cpu", sure, "input_pipeline", device)
         # An eager op that had an input sent there.
-        return Placement(where, "likely", "transfer", device) if device else None
+        return ObservedPlacement(where, "likely", "transfer", device) if device else None
 
-    def _by_name(self, row: Any) -> Placement | None:  # noqa: ANN401
-        """Return where an op ran according to transfers and allocations that name it."""
+    def _by_name(self, row: Any) -> ObservedPlacement | None:  # noqa: ANN401
         is_unique = row.name not in self._shared
         own = [] if row.function is None else self._ends.get((row.function, row.name), [])
         ends = own or (self._ends.get((_ANY_FUNCTION, row.name), []) if is_unique else [])
@@ -177,30 +176,29 @@ class _Witnesses:
             return None
         if row.on_host and not self._every_op and (where or allocated) != "cpu":
             # Only ops on a CPU leave events: the name must belong to another op.
-            return Placement("cpu", "possible", "host_event")
+            return ObservedPlacement("cpu", "possible", "host_event")
         if where is None:
-            return Placement(allocated or "", "likely", "allocator")
+            return ObservedPlacement(allocated or "", "likely", "allocator")
         full = ends[0].device if ends[0].device.startswith("/job:") else None
         is_proved = bool(own) and ends[0].is_proof
-        return Placement(where, "certain" if is_proved else "likely", "transfer", full)
+        return ObservedPlacement(where, "certain" if is_proved else "likely", "transfer", full)
 
-    def _by_type(self, row: Any) -> Placement:  # noqa: ANN401
-        """Return where an op of this type must have run, or an unknown placement."""
+    def _by_type(self, row: Any) -> ObservedPlacement:  # noqa: ANN401
         if self._gpu_unseen:
-            return Placement("cpu", "likely", "no_gpu")
+            return ObservedPlacement("cpu", "likely", "no_gpu")
         if row.on_host and not self._every_op:
-            return Placement("cpu", "likely", "host_event")
+            return ObservedPlacement("cpu", "likely", "host_event")
         if self._gpus_alone and is_for_cpus_alone(row.type):
-            return Placement("cpu", "likely", "registry")
+            return ObservedPlacement("cpu", "likely", "registry")
         if self._gpus_alone and row.of_summary:
-            return Placement("cpu", "possible", "summary")
-        return Placement("unknown", "possible", "none")
+            return ObservedPlacement("cpu", "possible", "summary")
+        return ObservedPlacement("unknown", "possible", "none")
 
 
-def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
+def _recorded(record: OpRecord, device: str, row: Any) -> ObservedPlacement | None:  # noqa: ANN401
     """Return where an op ran according to its record, unless the trace shows otherwise.
 
-    An op on a GPU whose results are in host memory usually computes on the host, but it may have
+    An op on a GPU with results in host memory usually computes on the host. It may, however, have
     run a kernel or read inputs in GPU memory.
     """
     if row.device is not None and not device.endswith(row.device):  # a plane has no job
@@ -209,15 +207,17 @@ def _recorded(record: OpRecord, device: str, row: Any) -> Placement | None:  # n
         return None
     if record.is_on_host:
         sure = "certain" if record.has_host_inputs else "likely"
-        return Placement("host_memory", sure, record.witness, device)
+        return ObservedPlacement("host_memory", sure, record.witness, device)
     sure = "certain" if record.is_device_certain else "likely"
     placement = placement_of_device(device)
     for_data = row.in_pipeline and not row.is_eager and placement == "cpu"
-    return Placement(placement, sure, "input_pipeline" if for_data else record.witness, device)
+    return ObservedPlacement(
+        placement, sure, "input_pipeline" if for_data else record.witness, device
+    )
 
 
 def _before_a_summary(host: HostOps) -> Flags:
-    """Return the eager `Identity` ops directly before their thread writes a summary."""
+    """Return a mask of the eager `Identity` ops right before their thread writes a summary."""
     plane, eager = host.plane, np.flatnonzero(host.kind == Kind.EAGER_OP)
     event = host.event[eager]
     eager = eager[np.lexsort((plane.start_ps[event], plane.line_of[event]))]
@@ -231,12 +231,12 @@ def _before_a_summary(host: HostOps) -> Flags:
 
 
 def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None, str], list[_End]]:
-    """Collect the ends of sends and copies, by function and name, and by name alone.
+    """Collect the ends of sends and copies, by function and op name, and by op name alone.
 
-    A send names the devices of both ends. A copy shows less: its end in GPU memory is an op on that
-    GPU, but its end in host memory can be an op on the CPU, or on a GPU that keeps the value in
-    host memory. With `_HostSend` and `_HostRecv`, it usually is the latter (graph_partition.cc), so
-    that end is left out.
+    A send names the devices of both ends. A copy shows less. Its end in GPU memory is an op on that
+    GPU, but its end in host memory can be an op on the CPU, or on a GPU with the value in host
+    memory. With `_HostSend` and `_HostRecv`, it usually is on a GPU (graph_partition.cc), so this
+    end is left out.
     """
     functions = (*host.function.values, None)  # the last is that of code -1
     every_call = {
@@ -287,7 +287,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
 
 
 def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set[int]]:
-    """Return the calls in which each combination of codes occurs."""
+    """Return the calls in which each combination of codes occurs, by combination."""
     calls, number = np.unique(call, return_inverse=True)
     found: dict[tuple[int, ...], set[int]] = defaultdict(set)
     for *codes, at in distinct_rows([*columns, number.reshape(-1)])[1].tolist():

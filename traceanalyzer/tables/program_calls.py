@@ -2,7 +2,7 @@
 
 Wrong steps are worse than none. So the calls from one occurrence of a function or op to the next
 must mostly be equal, apart from occasional extra calls, e.g. to log. Only outermost calls count: a
-loop within a function is no sequence of steps.
+loop within a function does not consist of steps.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MOST_TRIED: Final = 16  # frequencies
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Calls:
-    """Calls of functions and single eager ops, in order; arrays have one entry per call."""
+    """Calls of functions and single eager ops, in order. Arrays have one entry per call."""
 
     label: Codes  #: index into `labels`
     labels: tuple[str, ...]  #: functions, without TensorFlow's counter, and op types
@@ -63,14 +63,14 @@ class Calls:
     end_ps: Ints
 
     def take(self, rows: slice | Ints) -> Calls:
-        """Return some of the calls."""
+        """Return the calls at `rows`."""
         columns = {name: column[rows] for name, column in vars(self).items() if name != "labels"}
         return replace(self, **columns)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProgramCalls(Calls):
-    """The outermost calls of threads outside TensorFlow's thread pools, by line, then by start."""
+    """The outermost calls on threads outside TensorFlow's pools, sorted by line, then by start."""
 
     line: Codes
     definition: NDArray[np.object_]  #: full name of the function called, "" where unknown
@@ -121,7 +121,6 @@ def program_calls(host: HostOps) -> ProgramCalls:
 
 
 def _function_label(name: str) -> str | None:
-    """Return the function that an event of this name calls; None if it is no call."""
     if name == SESSION_RUN:
         return name
     if found := _JITTED.fullmatch(name):
@@ -132,7 +131,7 @@ def _function_label(name: str) -> str | None:
 
 
 def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
-    """Return the steps of the busiest thread that repeats its calls; None if no thread does."""
+    """Return the steps of the busiest thread that repeats its calls, or None if no thread does."""
     op = _ops_of_runs(host, calls)
     lines = np.split(np.arange(len(op)), np.flatnonzero(np.diff(calls.line)) + 1)
     for rows in sorted(lines, key=lambda rows: -(calls.end_ps[rows] - calls.start_ps[rows]).sum()):
@@ -147,11 +146,11 @@ def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
 
 
 def _ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return an op of each session run, which distinguishes the runs; -1 for other calls.
+    """Return an op of each session run that distinguishes kinds of runs; -1 for other calls.
 
-    All runs have the same name. Their step ids lead to the ops that executors ran for them. Since
-    TensorFlow stops tracing cheap ops, two equal runs may show different ops; the op that most runs
-    of a thread show is reliable.
+    All session runs have the same name. Their step ids lead to the ops that executors ran for them.
+    Since TensorFlow stops tracing cheap ops, equal runs may show different ops. So the op that most
+    runs of a thread show is used.
     """
     op = np.full(len(calls.label), -1, np.int64)
     if SESSION_RUN not in calls.labels:
@@ -170,7 +169,7 @@ def _ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
 
 
 class Repeated(NamedTuple):
-    """Steps of one kind, each lasting until the next one begins."""
+    """Steps of one kind. Each step lasts until the next one begins."""
 
     name: str  #: the function that each step calls, or how many ops repeat
     source: str  #: what repeats: `function calls` or `repeated ops`
@@ -179,7 +178,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(calls: Calls) -> Repeated | None:
-    """Find the steps in a thread's calls, or in those after it created the last variable."""
+    """Find steps in a thread's calls, or else in the calls after it created its last variable."""
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]
@@ -188,14 +187,14 @@ def repeated(calls: Calls) -> Repeated | None:
 
 
 def _longest(calls: Calls) -> int:
-    """Return the function that takes the most time; if several do, the one called first; or -1."""
+    """Return the function that takes the most time (the first called, if several do), or -1."""
     total_ps = np.bincount(calls.label, weights=calls.end_ps - calls.start_ps)
     functions = dict.fromkeys(calls.label[calls.is_function].tolist())
     return max(functions, key=lambda label: float(total_ps[label]), default=-1)
 
 
 def _by_function(calls: Calls) -> Repeated | None:
-    """Begin a step at each call of a function that takes at least half of the time."""
+    """Begin a step at each call of the longest function if it takes at least half of the time."""
     is_longest = calls.label == _longest(calls)
     duration_ps = calls.end_ps - calls.start_ps
     at = np.flatnonzero(is_longest)
@@ -213,10 +212,10 @@ def _by_function(calls: Calls) -> Repeated | None:
 def _by_ops(calls: Calls) -> Repeated | None:
     """Begin a step at each occurrence of the most frequent op or function that qualifies.
 
-    The pieces from each occurrence to the next must cover nearly all calls, and most of them must
-    be equal. Others may be longer, but less than twice as long: an op that runs for each variable
-    of a step gives many short pieces and a long one. The function that takes the most time may be
-    called only once in a piece: otherwise, each call of it may be a step.
+    The pieces from each occurrence to the next must cover nearly all calls, and most pieces must be
+    equal. Others may be longer, but less than twice as long: an op that runs for each variable of a
+    step makes many short pieces and a long one. The function that takes the most time may be called
+    only once per piece. Otherwise, each call of it may be a step.
     """
     label, longest = calls.label, _longest(calls)
     codes, first, times = np.unique(label, return_index=True, return_counts=True)
@@ -258,12 +257,12 @@ def _by_ops(calls: Calls) -> Repeated | None:
 
 
 def _usual_size(sizes: Ints) -> int:
-    """Return the size of the pieces that contain the most calls."""
+    """Return the piece size that, over all its pieces, covers the most calls."""
     return int(np.bincount(sizes, weights=sizes).argmax())
 
 
 def _equal_pieces(label: Codes, at: Ints, size: int) -> Ints:
-    """Return which pieces, from `at` to the next, equal the most frequent one of this size."""
+    """Return the indices of the pieces of this size that equal the most frequent one."""
     usual = np.flatnonzero(np.diff(at) == size)
     parts = [label[begin : begin + size].tobytes() for begin in at[usual].tolist()]
     kind = pd.factorize(np.array(parts, object))[0]
@@ -272,6 +271,6 @@ def _equal_pieces(label: Codes, at: Ints, size: int) -> Ints:
 
 
 def _alike(labels: Codes, piece: Codes) -> int:
-    """Return how many labels equal the beginning of the piece."""
+    """Return the length of the common prefix of two label sequences."""
     size = min(len(labels), len(piece))
     return int(np.argmin(np.append(labels[:size] == piece[:size], np.False_)))

@@ -1,8 +1,8 @@
-"""Finds the functions of a trace in graphs of the program, and converts these to capture-file form.
+"""Matches a trace's functions with graphs of the program, and converts these to a `CaptureFile`.
 
-A function is recognized by its ops: their names are those of the nodes. A graph can come from
-another call of the function, or from another run of the program, so it proves no placement. The
-partitions in a RunMetadata show where nodes ran; for other graphs, the trace does.
+A function is recognized by its ops, which have the names of the graph's nodes. A graph can come
+from another call of the function or another run of the program, so it proves no placement. The
+partitions in a RunMetadata show where nodes ran. For other graphs, the trace shows it.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from traceanalyzer.capture_file.document import Attributes, CaptureFile, Note, Scope
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, CaptureNote, Scope
 from traceanalyzer.capture_file.function_records import (
     UNKNOWN,
     Definition,
@@ -36,7 +36,7 @@ _NUMBERED: Final = re.compile(r"/_\d+(?=/|$)")  # the call of an inlined functio
 
 
 class TracedOp(NamedTuple):
-    """An op of a function in the trace."""
+    """An op that a function of the trace ran."""
 
     name: str
     type: str
@@ -44,7 +44,7 @@ class TracedOp(NamedTuple):
 
 
 class GraphFinder:
-    """Finds the functions of a trace in graphs of the program."""
+    """Finds graphs for the functions of a trace."""
 
     def __init__(self, graphs: ProgramGraphs) -> None:
         self._graphs = graphs.graphs
@@ -56,7 +56,7 @@ class GraphFinder:
     def of_functions(
         self, functions: Mapping[str, Sequence[TracedOp]], devices: Collection[str]
     ) -> CaptureFile:
-        """Return the functions of a trace that have a graph.
+        """Return a capture file with the functions of a trace for which there is a graph.
 
         Args:
             functions: The ops that each function of the trace ran.
@@ -109,7 +109,7 @@ class GraphFinder:
         self,
         found: Mapping[str, Sequence[ProgramGraph]],
         functions: Mapping[str, Sequence[TracedOp]],
-    ) -> Note:
+    ) -> CaptureNote:
         used = [graph for graphs in found.values() for graph in graphs]
         files = listed(list(dict.fromkeys(graph.file for graph in used or self._graphs)))
         ops = sum(map(len, functions.values()))
@@ -120,16 +120,16 @@ class GraphFinder:
         share = f"{matching:,} of {counted(ops, 'op name')} match"
         if not found:
             message = f"{files} has no graph that fits this trace ({share}), so it is not used"
-            return Note(id="unfitting_graphs", severity="info", message=message)
+            return CaptureNote(id="unfitting_graphs", severity="info", message=message)
         number = f"{len(found)} of {counted(len(functions), 'function')}"
         message = (
             f"{files} has graphs of {number} ({share}); "
             "they may belong to other calls, so no answer from them is certain"
         )
-        return Note(id="program_graphs", severity="info", message=message)
+        return CaptureNote(id="program_graphs", severity="info", message=message)
 
     def _matching(self, function: str, ops: Sequence[TracedOp]) -> list[ProgramGraph]:
-        """Return the graph of a function; several if the trace shows too few ops to choose."""
+        """Return the graph of a function, or several if the trace shows too few ops to choose."""
         is_enough = (1.0 if len(ops) <= _FEW_OPS else _LEAST_SHARE) * len(ops)
         matching = [graph for graph in self._graphs if self._count(graph, ops) >= is_enough]
         # The graphs nearest in time, and of these the ones that say most.
@@ -141,7 +141,6 @@ class GraphFinder:
         return [min(matching, key=lambda graph: len(self._types(graph)))] if matching else []
 
     def _count(self, graph: ProgramGraph, ops: Sequence[TracedOp]) -> int:
-        """Return how many ops are in a graph."""
         own = {*graph.graph.names, *(name for part in graph.partitions for name in part.names)}
         if sum(not own.isdisjoint(_callers(op.name)) for op in ops) < _LEAST_SHARE * len(ops):
             return 0  # even with the functions that it calls
@@ -154,7 +153,7 @@ class GraphFinder:
         )
 
     def _types(self, graph: ProgramGraph) -> Mapping[str, set[str]]:
-        """Return the types of a graph's nodes by their names, without the numbers of calls."""
+        """Return the types of a graph's nodes by node name, without the numbers of calls."""
         if id(graph) not in self._types_of:
             found: dict[str, set[str]] = defaultdict(set)
             for each in (self._lowered(graph).graph, *graph.partitions):
@@ -194,7 +193,7 @@ class GraphFinder:
         )
 
     def _arguments(self, nodes: Graph, assigned: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Yield the arguments that are resources, with the device of the ops that use them."""
+        """Yield the arguments that are resources, each with the device of the ops that use it."""
         roots = list(range(len(nodes)))
 
         def root(at: int) -> int:
@@ -219,21 +218,20 @@ class GraphFinder:
 
 
 def _callers(name: str) -> Iterator[str]:
-    """Yield the names that an op, or a call that it was inlined from, may have."""
+    """Yield the names that an op, or a call that it was inlined from, may have in a graph."""
     for each in (name, *base_names(name)):
         words = each.split("/")
         yield from ("/".join(words[:length]) for length in range(len(words), 0, -1))
 
 
 def _numbered(graph: ProgramGraph, ops: Sequence[TracedOp]) -> Mapping[str, str]:
-    """Return the names of the calls that were inlined, by these names without their numbers."""
+    """Return the names of inlined calls, keyed by the same names without their numbers."""
     ran = (name for part in graph.partitions for name in part.names)
     named = sorted({path for name in (*ran, *(op.name for op in ops)) for path in _callers(name)})
     return {_unnumbered(path): path for path in named if "/_" in path}
 
 
 def _requests(graph: Graph) -> Iterator[tuple[str, str]]:
-    """Yield the nodes that request a device, with the device."""
     for name, op, device in zip(graph.names, graph.ops, graph.devices, strict=True):
         if device and op not in ARGUMENTS:
             yield name, device

@@ -1,7 +1,7 @@
 """How one host was recorded: its tracers' settings, the devices they saw, and its capture file.
 
-A capture file beside a trace may belong to another recording: it was copied there, or a later run
-of the same name overwrote the trace. Its devices and source lines would then be wrong.
+A capture file beside a trace may belong to another recording, if it was copied there or if a later
+run of the same name overwrote the trace. Its devices and source lines would then be wrong.
 """
 
 import logging
@@ -66,7 +66,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> TracerFacts:
-    """Determine how a host was recorded."""
+    """Determine from its events and capture file how a host was recorded."""
     options = profile_options(trace)
     recorded = None
     if capture_file is not None and session is not None:
@@ -102,7 +102,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
 
 
 def gpu_names(trace: Trace) -> list[str]:
-    """Return TensorFlow's full names of the GPUs in a trace."""
+    """Return TensorFlow's full names for the GPUs in a trace."""
     found = (_GPU_DEVICE.search(plane.name) for plane in device_planes(trace))
     return [f"{LOCAL}{match[0]}" for match in found if match]
 
@@ -117,7 +117,6 @@ def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
 
 
 def _devices_of_ops(capture_file: CaptureFile) -> tuple[str, ...]:
-    """Return the GPUs that TensorFlow placed ops on."""
     found = {output.device for signature in capture_file.signatures for output in signature.outputs}
     for instance in (each for f in capture_file.functions for each in f.instances):
         found.update(instance.assigned)
@@ -143,7 +142,7 @@ def _host_level(
 def _gpu_witness(
     host: HostOps, device: DeviceEvents, allocators: list[str], listed: tuple[str, ...]
 ) -> str:
-    """Describe the evidence that TensorFlow had a GPU; "" if there is none."""
+    """Describe the evidence that TensorFlow had a GPU, or return "" if there is none."""
     witnesses = (
         ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
         ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
@@ -192,7 +191,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
 
 
 def _started_ns(trace: Trace) -> int | None:
-    """Return when the profiler began, in nanoseconds since 1970; None if not recorded."""
+    """Return when the profiler began, in nanoseconds since 1970, or None if not recorded."""
     for plane in trace.planes:
         started = plane.own.get(_STARTED, "") if plane.name == _ENVIRONMENT else ""
         if started.isdecimal() and len(started) <= _MOST_DIGITS:

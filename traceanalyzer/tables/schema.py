@@ -11,13 +11,13 @@ from traceanalyzer.data_files import toml
 
 @dataclass(frozen=True)
 class Schema:
-    """A table's columns, in order."""
+    """A table's name and its columns, in order."""
 
     name: str
     columns: Mapping[str, str]  #: their dtypes, as in `schema.toml`
 
     def frame(self, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-        """Build the table from the columns of each host."""
+        """Join the rows of all hosts into one table with the schema's dtypes."""
         parts = parts or [pd.DataFrame(columns=list(self.columns), dtype=object)]
         columns = {name: [part[name] for part in parts] for name in self.columns}
         table = pd.DataFrame({name: _join(columns[name], t) for name, t in self.columns.items()})

@@ -1,9 +1,9 @@
 """The ops that TensorFlow placed on the CPU and that left no event in the trace.
 
-The capture file holds TensorFlow's own final graph of each function, and the eager ops. At host
+The capture file has TensorFlow's own final graph of each function, and the eager ops. At host
 tracer level 2, many of these ops leave no event (executor.cc): those with an asynchronous kernel,
-those that cost nothing, and those that have become cheap after some runs. Others did not run while
-the trace was recorded, or nothing shows whether they did. None of them has a duration.
+those that cost nothing, and those that became cheap after some runs. Others did not run while the
+trace was recorded, or may not have run. None of them has a duration.
 """
 
 from collections import defaultdict
@@ -48,7 +48,7 @@ _Guards: TypeAlias = frozenset[tuple[str, int]]
 
 
 class _Silent(NamedTuple):
-    """An op without an event, and its row."""
+    """An op without an event, to become a row of the op table."""
 
     function: str | None
     type: str
@@ -62,7 +62,7 @@ def with_silent_ops(
     facts: TracerFacts,
     session: int | None,
 ) -> tuple[OpOccurrences, Joined]:
-    """Add a row without occurrences for each op on the CPU that has no row yet."""
+    """Add a row without occurrences for each captured CPU op that has no row yet."""
     found = [
         *_OfGraphs(occurrences, joined, capture_file, facts).find(),
         *_of_eager_code(occurrences, joined, capture_file, facts, session),
@@ -89,7 +89,7 @@ def with_silent_ops(
 
 
 class _OfGraphs:
-    """Finds the nodes on the CPU without a row."""
+    """Finds the graph nodes on the CPU that have no row in the op table."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class _OfGraphs:
                 yield _Silent(label, op, device_only)
 
     def _has_run(self, function: Function, instance: Instance) -> set[str]:
-        """Return the names of the nodes that must have run: the trace shows their branch."""
+        """Return the names of the nodes that must have run because the trace shows their branch."""
         events = self._events.get(function.name, set())
         is_called = function.name in self._called and not self._capture_file.errors
         if not (is_called or events) or not _is_instance_of(events, instance, function):
@@ -166,7 +166,6 @@ class _OfGraphs:
 
 
 def _of_the_program(capture_file: CaptureFile, nodes: GraphNodes) -> Iterator[Function]:
-    """Yield the functions that do not belong to the input pipeline."""
     pipelines = functions_of_datasets(capture_file) - functions_of_steps(capture_file)
     inner = {called for function in pipelines for called in nodes.called_by(function)}
     others = [f for f in capture_file.functions if f.name not in pipelines]
@@ -175,7 +174,7 @@ def _of_the_program(capture_file: CaptureFile, nodes: GraphNodes) -> Iterator[Fu
 
 
 def _is_instance_of(events: set[str], instance: Instance, function: Function) -> bool:
-    """Return whether events show that this instance ran, not another one of its function."""
+    """Return whether events show that this instance of a function ran, and not another one."""
     if len(function.instances) == 1:
         return True
     others = [each for each in function.instances if each is not instance]
@@ -206,8 +205,8 @@ def _why(op: str, facts: TracerFacts, *, has_run: bool, is_outside: bool) -> str
 def _guards(graph: Graph) -> Mapping[int, _Guards]:
     """Return the branches that each node of a graph depends on (lower_if_op.cc, lower_while_op.cc).
 
-    A loop's body depends on the loop's condition. Values passed from one iteration to the
-    next add nothing.
+    A loop's body depends on the loop's condition. Values that are passed from one iteration to the
+    next add no branch.
     """
     none: _Guards = frozenset()
     if _SWITCHES.isdisjoint(graph.ops):

@@ -1,10 +1,10 @@
-"""The events of input pipelines (tf.data): requests for an element, calls of functions, work.
+"""The events of input pipelines (tf.data): requests for elements, function calls, and work.
 
 TensorFlow writes an event, such as `Iterator::Root::Batch::Map`, for each element requested from a
 stage (dataset.h, DatasetBaseIterator::GetNext). The path leads from the end of the pipeline to the
-stage. If the event is within another stage's event, it is that stage's input. An asynchronous stage
-(prefetch, parallel map) requests its inputs on background threads, and its event is the wait for an
-element that is not ready yet.
+stage. An event within another stage's event is a request for that stage's input. An asynchronous
+stage (prefetch, parallel map) requests its inputs on background threads, and its own event is the
+wait for an element that is not ready yet.
 """
 
 import re
@@ -25,7 +25,7 @@ from traceanalyzer.tables.arrays import (
 )
 from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
-from traceanalyzer.trace.strings import Column, Strings
+from traceanalyzer.trace.strings import IntegerColumn, Strings
 
 # cache_dataset_ops.cc: the iterator of a memory cache delegates to one that is named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")
@@ -42,8 +42,8 @@ _NEVER: Final = -(2**62)
 COUNTED: Final = re.compile(r"[A-Za-z]\w*:\d+")
 
 
-class Spans(NamedTuple):
-    """Intervals, each of a stage or a pipeline."""
+class StageIntervals(NamedTuple):
+    """Intervals of stages or pipelines."""
 
     row: Ints  #: the stage or pipeline
     start_ps: Ints
@@ -69,7 +69,7 @@ class FunctionCalls(NamedTuple):
 
 
 class StageEvents:
-    """The events of stages on one host, by line, then by start."""
+    """The stage events of one host, sorted by line, then by start."""
 
     def __init__(self, host: HostOps) -> None:
         plane, names = host.plane, host.names
@@ -116,13 +116,13 @@ class StageEvents:
         self.is_async = mask(_ASYNCHRONOUS.fullmatch(p.rpartition("::")[2]) for p in paths)
         alone = flatten(self._nested, np.where(self._is_stage, 0, -1).astype(np.int8))
         #: The times when a stage was the innermost on its thread; `row` is the entry.
-        self.alone = Spans(self._entry[alone.event], alone.start_ps, alone.end_ps)
+        self.alone = StageIntervals(self._entry[alone.event], alone.start_ps, alone.end_ps)
 
     def __bool__(self) -> bool:
         """Return whether the host has a pipeline."""
         return bool((self._is_stage | self._is_hand_over).any())
 
-    def integers(self, stat: str) -> Column:
+    def integers(self, stat: str) -> IntegerColumn:
         """Return a stat of each event as a number."""
         return self.plane.integers(stat, self.event)
 
@@ -131,7 +131,7 @@ class StageEvents:
         return self.plane.strings(stat, self.event)
 
     def requests(self) -> Requests:
-        """Return the program's requests, without those of tf.data's threads."""
+        """Return the elements that the program requested, excluding requests by tf.data itself."""
         n = len(self._all)
         hand_over = innermost(self._nested, self._is_hand_over)
         outermost = np.where(hand_over >= 0, hand_over, np.arange(n))
@@ -152,8 +152,8 @@ class StageEvents:
     def calls(self) -> FunctionCalls:
         """Return the calls of the stages' functions, except those that create an iterator.
 
-        A synchronous stage calls within its event. An asynchronous stage calls on a background
-        thread, after it requested an element from its input there: it is that input's consumer.
+        A synchronous stage calls its function within its own event. An asynchronous stage calls it
+        on a background thread, after requesting an element from its input on that thread.
         """
         around = innermost(self._nested, self._is_making | self._is_call)
         at = np.flatnonzero(self._is_call & (around < 0))
@@ -187,12 +187,12 @@ class StageEvents:
         )
 
     def pipeline(self) -> Ints:
-        """Number the pipeline of each event, in the order in which they began.
+        """Return the number of each event's pipeline. Pipelines are numbered by start.
 
         Two pipelines can have the same paths, and an iterator lives for one epoch. `parent_id`
-        leads from an iterator to the one at its pipeline's end. Two such iterators belong to one
-        pipeline if they share the name of a dataset, which has a unique number; or the same path if
-        the trace names no datasets (before TensorFlow 2.13).
+        leads from an iterator to the last iterator of its pipeline. Two last iterators belong to
+        the same pipeline if they share a dataset name, which has a unique number, or, without
+        dataset names (before TensorFlow 2.13), the same path.
         """
         ids, names = self.integers("id").values, self.strings("name")
         label = np.full(len(self.event), -1, np.int64)
@@ -229,7 +229,7 @@ class StageEvents:
         return pd.Series(np.arange(len(first_ps)), first_ps.index)[joined].to_numpy()
 
     def _by_parent(self, at: Ints, above: int, ids: Ints, label: Ints) -> Ints:
-        """Return the labels of the iterators that consume some events' elements, or -1."""
+        """Return the labels of the iterators that consume the elements of some events, or -1."""
         parents, start_ps = self.integers("parent_id"), self.start_ps
         over = np.flatnonzero(self.path == above)
         over = over[np.argsort(-start_ps[over], kind="stable")]
@@ -244,10 +244,10 @@ class StageEvents:
         return np.where(is_direct, pick(label, self.outer[at]), by_id)
 
     def _by_ancestor(self, path: str, lost: Ints, label: Ints) -> Ints:
-        """Return the labels of events whose parent stage has no event; -1 if unknown.
+        """Return the labels of events whose parent stage has no event, or -1 if unknown.
 
-        This happens if a trace begins or ends within a request. The label is that of the enclosing
-        event, otherwise of the nearest recorded stage further up, if all its events share one.
+        This happens if a trace begins or ends within a request. The label is the enclosing event's,
+        or else that of the nearest recorded stage further up, if all its events share a label.
         """
         found = pick(label, self.outer[lost])
         path = parent_path(path)
@@ -258,7 +258,7 @@ class StageEvents:
 
 
 def parent_path(path: str) -> str:
-    """Return the path of the stage that consumes a stage's elements; empty for the outermost."""
+    """Return the path of the stage that consumes a stage's elements, or "" for the last stage."""
     return re.sub(r"\[\d+\]$", "", path.rpartition("::")[0])
 
 

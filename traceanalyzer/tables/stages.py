@@ -1,4 +1,4 @@
-"""The table of input pipeline stages: their requests, durations and settings."""
+"""The table of input pipeline stages: their requests, durations, and settings."""
 
 import math
 import re
@@ -22,27 +22,29 @@ from traceanalyzer.tables.arrays import (
 )
 from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.schema import STAGES
-from traceanalyzer.tables.stage_events import COUNTED, Spans, StageEvents
+from traceanalyzer.tables.stage_events import COUNTED, StageEvents, StageIntervals
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES, PYTHON_CALLBACKS, Kind
 
 # The size of a buffer (prefetch_dataset_op.cc, shuffle_dataset_op.cc, map_and_batch_dataset_op.cc).
 _BUFFER: Final = ("buffer_limit", "buffer_size", "max_batch_results")
 _MOST_TYPES: Final = 8  # op types listed for a stage's function
 _NONE: Final = np.empty(0, np.int64)
-_NO_SPANS: Final = Spans(_NONE, _NONE, _NONE)
+_NO_SPANS: Final = StageIntervals(_NONE, _NONE, _NONE)
 _Line = tuple[str | None, int | None]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Pipelines:
-    """When one host's input pipelines were active, by row of its table of stages."""
+    """The times when one host's input pipelines were active, by row of the table of stages."""
 
-    requests: Spans = _NO_SPANS  #: waits of the program; the row is the last stage's, or -1
+    requests: StageIntervals = (
+        _NO_SPANS  #: waits of the program; the row is the last stage's, or -1
+    )
     #: Which of these waits were the first of their iterator, which starts then.
     is_first: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     #: When a stage worked, without waiting for its input. A stage that makes elements ahead works
     #: while its function runs.
-    work: Spans = _NO_SPANS
+    work: StageIntervals = _NO_SPANS
 
 
 NO_PIPELINES: Final = Pipelines()
@@ -50,12 +52,12 @@ NO_PIPELINES: Final = Pipelines()
 
 @cache
 def no_stages() -> pd.DataFrame:
-    """Return an empty table of stages, always the same object."""
+    """Return an empty table of stages. All calls return the same object."""
     return STAGES.frame([])
 
 
 def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFrame, Pipelines]:
-    """Build one host's rows of the table of stages, and the times of its pipelines."""
+    """Build one host's rows of the table of stages, and its pipelines' activity."""
     events = StageEvents(occurrences.host)
     if not events:
         return no_stages(), NO_PIPELINES
@@ -64,13 +66,13 @@ def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFra
     own = ~events.is_async[events.path[alone.row]]
     ahead = (stages.call_row >= 0) & events.is_async[calls.path]
     return stages.table(occurrences, ops), Pipelines(
-        requests=Spans(
+        requests=StageIntervals(
             pick(stages.row, requests.stage),
             plane.start_ps[requests.event],
             plane.end_ps[requests.event],
         ),
         is_first=pick(stages.is_first, requests.stage, missing=False),
-        work=Spans(
+        work=StageIntervals(
             np.append(stages.row[alone.row[own]], stages.call_row[ahead]),
             np.append(alone.start_ps[own], calls.start_ps[ahead]),
             np.append(alone.end_ps[own], calls.end_ps[ahead]),
@@ -79,7 +81,7 @@ def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFra
 
 
 class _Stages:
-    """The stages of one host: a row for each path of each pipeline."""
+    """The stages of one host, with a row for each path of each pipeline."""
 
     def __init__(self, events: StageEvents) -> None:
         pipeline = events.pipeline()
@@ -103,7 +105,7 @@ class _Stages:
         self.is_first = (~iterators.iloc[order].duplicated()).sort_index().to_numpy()
 
     def table(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
-        """Return the table, without the host."""
+        """Return the table of stages, without the column `host`."""
         paths = np.array(self._events.paths, object)[self._path]
         return pd.DataFrame(
             {
@@ -120,7 +122,6 @@ class _Stages:
         )
 
     def _times(self) -> dict[str, Any]:
-        """Return how often the stages were requested, and for how long."""
         events, row, is_first, size = self._events, self.row, self.is_first, self._size
         duration = events.plane.duration_ps[events.event]
         total = sum_by(row, duration, size)
@@ -151,18 +152,17 @@ class _Stages:
         }
 
     def _largest(self, stat: str) -> Ints:
-        """Return a stat's largest value: autotuning raises it while the program runs."""
+        """Return a stat's largest value per stage: autotuning raises it as the program runs."""
         column = self._events.integers(stat)
         return self._maximum(self.row, np.where(column.present, column.values, -1))
 
     def _maximum(self, row: Ints, values: Ints) -> Ints:
-        """Return the largest value of each row, -1 if it has none."""
         found = np.full(self._size, -1, np.int64)
         np.maximum.at(found, row, values)
         return found
 
     def _element_bytes(self) -> Ints:
-        """Return the size of an element, as recorded or by its shapes and types."""
+        """Return each stage's element size in bytes, as recorded or from shapes and types."""
         shapes, types = (self._events.strings(stat).to_list() for stat in ("shapes", "types"))
         known = self.requests.stage >= 0
         at = self.row[self.requests.stage[known]]
@@ -175,7 +175,6 @@ class _Stages:
         return found
 
     def _functions(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
-        """Return how long the stages' functions ran, and which ops ran in them."""
         host, calls, size = occurrences.host, self.calls, self._size
         is_called = self.call_row >= 0
         count = np.bincount(self.call_row[is_called], minlength=size)
@@ -191,7 +190,7 @@ class _Stages:
         kind = np.array([number.get(t, -1) for t in host.names.type], np.int64)[name]
 
         def by_time(part: Ints, chosen: Flags) -> list[list[int]]:
-            """Return pairs of a row and a part of its occurrences, most time first."""
+            """Return pairs of a row and a value of `part`, sorted by time in descending order."""
             place, pairs = distinct_rows([row[chosen], part[chosen]])
             total = sum_by(place, own_ps[chosen], len(pairs))
             found: list[list[int]] = pairs[np.lexsort((pairs[:, 1], -total))].tolist()
@@ -221,7 +220,6 @@ class _Stages:
         }
 
     def _lines(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
-        """Return TensorFlow's dataset names and the source lines that created the datasets."""
         names = self._events.strings("name")
         of_row: list[set[str]] = [set() for _ in range(self._size)]
         for k, code in distinct_rows([self.row, names.codes])[1].tolist():
@@ -243,7 +241,7 @@ class _Stages:
 
 
 def _size_of(shapes: str, types: str) -> int:
-    """Return the bytes of an element with these shapes, such as `[8,3] [1]`; -1 if unknown."""
+    """Return the bytes of an element with shapes such as `[8,3] [1]`, or -1 if unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
     is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*DTYPE_BYTES}
@@ -260,10 +258,10 @@ def _known(values: Ints) -> pd.arrays.IntegerArray:
 def _making_lines(
     occurrences: OpOccurrences, ops: pd.DataFrame, names: set[str]
 ) -> dict[str, _Line]:
-    """Return the line that created each dataset, if a capture recorded it.
+    """Return the source line that created each dataset, if a capture file has it.
 
     A program creates its datasets eagerly, in the order of their numbers. The lines are known if
-    all ops of a type share one, or if there are as many numbers as ops.
+    all dataset ops of one type share a line, or if there are as many numbers as ops.
     """
     host = occurrences.host
     found: dict[str, _Line] = {}

@@ -1,4 +1,4 @@
-"""Finds the steps, from markers or otherwise from repeated calls, and classifies them."""
+"""Finds and classifies steps, based on markers or else on repeated calls."""
 
 import re
 from collections.abc import Callable
@@ -66,9 +66,9 @@ _KERAS_FUNCTION: Final = re.compile(
 def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
     """Build one host's rows of the step table, from the first source that has steps.
 
-    1. Markers, events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
-       `TraceContext`, JAX' `StepTraceAnnotation`); the outermost if they are nested. A step's name
-       is that of its marker, or `train` or `test` from Keras.
+    1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
+       `TraceContext`, JAX' `StepTraceAnnotation`). Only the outermost of nested markers count. A
+       step has its marker's name, or `train` or `test` for Keras.
     2. Calls of the function in which Keras runs a batch.
     3. The `Steps` lines that older profilers added for each device.
     4. Repeated executions of XLA programs on TPUs.
@@ -83,7 +83,6 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     launch_ps, done_ps = host.plane.start_ps[device.launch[linked]], device.end_ps[linked]
 
     def done(begin_ps: int, end_ps: int) -> int:
-        """Return when the call and all work launched in it were done."""
         inside = (launch_ps >= begin_ps) & (launch_ps < end_ps)
         return int(done_ps[inside].max(initial=end_ps))
 
@@ -231,11 +230,11 @@ def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame
 def step_kinds(
     start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
 ) -> NDArray[np.object_]:
-    """Return the kind of each step of one name, in order of start.
+    """Return the kind of each step with one name, in order of start.
 
-    `warm_up`: the first steps, if they are slower than the rest or include tracing, compilation or
-    autotuning. `outlier`: far from the median. `partial`: cut off by the recording. `regular`: any
-    other.
+    `warm_up`: the first steps, if they are slower than the rest or include tracing, compilation, or
+    autotuning. `outlier`: far from the median. `partial`: cut off by the recording. `regular`: all
+    others.
     """
     kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
     whole = np.flatnonzero(~is_partial)
@@ -258,7 +257,7 @@ def step_kinds(
 
 
 def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return when functions were traced or compiled, or kernels tuned, in order."""
+    """Return the sorted times when functions were traced or compiled, or kernels tuned."""
     plane = host.plane
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
@@ -277,7 +276,7 @@ def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 
 def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the regular main steps; all main steps if none is regular."""
+    """Return the regular main steps, or all main steps if none is regular."""
     main = main_steps(steps)
     regular = main[main["kind"].astype(str) == REGULAR]
     return regular if len(regular) else main
@@ -285,7 +284,7 @@ def regular_steps(steps: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class EagerLoop:
-    """Steps whose ops Python runs one by one."""
+    """A loop in which Python runs the ops of each step one by one."""
 
     ops: int  #: how many eager ops a step runs
     step_ps: int  #: the median duration of a regular step
@@ -293,7 +292,7 @@ class EagerLoop:
 
 
 def eager_loop(ops: pd.DataFrame, steps: pd.DataFrame) -> EagerLoop | None:
-    """Return the eager loop that makes up the steps; None if graphs do most of the work."""
+    """Return the eager loop that makes up the steps, or None if graphs do most of the work."""
     regular = regular_steps(steps)
     if len(regular) < _FEWEST:
         return None

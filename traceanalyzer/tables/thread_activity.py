@@ -1,7 +1,7 @@
 """The activity of each host thread and its triggers, which explain a device's idle time.
 
-A thread's events nest. Its segments do not: each moment belongs to the segment of the innermost
-event that shows the thread's state.
+A thread's events are nested. Its segments are not: each moment belongs to the segment of the
+innermost event that shows the thread's state.
 
 A link leads from a thread's activity to its trigger. TensorFlow's thread pools record which thread
 scheduled work and which thread ran it (`ThreadpoolListener`,
@@ -67,7 +67,7 @@ ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
-    """The state of a thread."""
+    """What a thread is doing or waiting for."""
 
     HOST_OP = 0  # an op that computes on the host
     INPUT = 1  # tf.data: a stage, or the op that waits for the next element
@@ -80,7 +80,7 @@ class ThreadState(IntEnum):
 
 
 class Links(NamedTuple):
-    """The triggers of thread activity, by thread, then by time."""
+    """The triggers of thread activity, sorted by thread, then by time."""
 
     begin: Ints  #: first link of each thread, one longer
     at_ps: Ints  #: when the thread began
@@ -89,8 +89,8 @@ class Links(NamedTuple):
     is_proved: Flags  #: whether the trigger is recorded or the only candidate
 
 
-class Calls(NamedTuple):
-    """The ends of events in calls, and the beginnings of calls, by call, then by time."""
+class CallBounds(NamedTuple):
+    """The starts of calls and the ends of events in them, sorted by call, then by time."""
 
     id: Ints
     at_ps: Ints
@@ -100,7 +100,7 @@ class Calls(NamedTuple):
 
 
 class Launches(NamedTuple):
-    """The launch of each of some device events."""
+    """The launches of some device events."""
 
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
     start_ps: Ints
@@ -129,14 +129,14 @@ class ThreadActivity:
     event_names: tuple[str, ...]
     call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
-    calls: Calls
+    calls: CallBounds
     #: The launch of each kernel, then of each transfer, in the order of their tables.
     launches: Launches
     early_ps: Ints  #: by how much the clock of its device is early
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
-    """Build the thread activity of a host; `ops` are its rows of the op table."""
+    """Build the thread activity of a host. `ops` are the host's rows of the op table."""
     host, device = occurrences.host, occurrences.device
     plane = host.plane
     events = _Events(host)
@@ -172,7 +172,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
 
 
 class _Events:
-    """The events of a host that have the step id of a call, and those that mark steps."""
+    """The events of a host that carry a call's step id, and the events that mark steps."""
 
     def __init__(self, host: HostOps) -> None:
         plane, ids = host.plane, host.plane.integers("id")
@@ -194,7 +194,7 @@ class _Events:
         self._outer = outer[inside][first]
 
     def parts(self, call: Ints) -> tuple[Ints, Ints]:
-        """Return indices into `call`, and the calls that each is part of, outer ones included."""
+        """Pair each index into `call` with its call and all calls around that one."""
         entry = np.arange(len(call))
         entries, calls = [entry], [call]
         for _ in range(_MOST_NESTED):
@@ -206,7 +206,7 @@ class _Events:
 
 
 def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[Any], Codes, Ints]:
-    """Return the state that each event shows (-1 for none), its row, and its call."""
+    """Return the state that each event shows (-1 for none), its op's row, and its call."""
     host, plane, runs = events.host, events.plane, events.all_runs
     state = np.full(len(plane), -1, np.int8)
     is_call = host.names.kind[plane.name_of] == Kind.FUNCTION_CALL
@@ -248,7 +248,7 @@ def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[A
 
 
 def _program_threads(events: _Events) -> Flags:
-    """Return which threads belong to the program: those of Python, eager ops, calls or steps."""
+    """Return a mask of the program's own threads: those with Python, eager ops, calls, or steps."""
     host, lines = events.host, events.plane.lines.name
     calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
     # A call within an executor's event is part of that graph.
@@ -259,8 +259,8 @@ def _program_threads(events: _Events) -> Flags:
     return found & ~mask(map(is_eager_executor_line, lines))
 
 
-def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> Calls:
-    """Return when and where ops and transfers ended in each call, and when the call began.
+def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> CallBounds:
+    """Return when each call began, and when and on which thread its ops and transfers ended.
 
     `ops` are the events of ops that ran in calls.
     """
@@ -295,13 +295,13 @@ def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> Calls:
     entry, part_of = entry[order], part_of[order]
     ends = ends[entry] & is_own
     ends[:-1] &= part_of[1:] != part_of[:-1]
-    return Calls(part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends)
+    return CallBounds(part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends)
 
 
 def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
-    """Return the transfers between host and device that ops of a call waited for.
+    """Return the transfers between host and device that other ops of a call waited for.
 
-    An executor continues when the transfer is done (copy_tensor.cc). After the last executor event
+    An executor continues when a transfer is done (copy_tensor.cc). After the last executor event
     of a call, no op waits for a transfer to a device.
     """
     plane, launch = events.plane, device.launch
@@ -315,8 +315,7 @@ def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
     return waking
 
 
-def _links(events: _Events, calls: Calls) -> Links:
-    """Return the triggers of the threads' activity."""
+def _links(events: _Events, calls: CallBounds) -> Links:
     plane, turns = events.plane, events.all_turns
     giver, taker = _handed_over(plane)
     is_manager = mask(map(_EVENT_MANAGER.fullmatch, plane.lines.name))
@@ -343,7 +342,7 @@ def _links(events: _Events, calls: Calls) -> Links:
 
 
 def _handed_over(plane: Plane) -> tuple[Ints, Ints]:
-    """Return the events that scheduled work in a thread pool, and the events that ran it."""
+    """Return the events that scheduled work in a thread pool, and the events that ran that work."""
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
     keys, wanted = plane.integers("_p", given), plane.integers("_c", taken)
     given, taken = given[keys.present], taken[wanted.present]

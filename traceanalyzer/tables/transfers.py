@@ -1,4 +1,4 @@
-"""The table of transfers, with the ops that produce and consume the values."""
+"""The table of transfers, with the ops that produce and consume their values."""
 
 import re
 from typing import Final
@@ -35,8 +35,8 @@ def transfer_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the transfer table.
 
-    Transfers come from the device planes. Those that no device plane shows (between two CPU
-    devices, to an emulated or pluggable device) come from the host's sends, without bytes.
+    Transfers come from the device planes. Transfers that no device plane shows (between two CPU
+    devices, to an emulated or pluggable device) come from the host's sends and have no bytes.
     """
     names = _OpNames(ops)
     table = _device_rows(names, ops["placement"], occurrences)
@@ -51,7 +51,7 @@ def transfer_rows(
 
 
 def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return the op table with the transfers that each op produces or consumes."""
+    """Return the op table with columns that sum up the transfers of each op."""
     row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
     ends = [
         row_of.reindex(transfers[end].astype(object)).fillna(-1).to_numpy(np.int64)
@@ -70,9 +70,9 @@ def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
 
 
 class _OpNames:
-    """Rows of the op table by function and name; by name alone if a function is unknown.
+    """Finds rows of the op table by function and name, or by name alone if a function is unknown.
 
-    If several rows match, none is returned.
+    If several rows match, none of them is returned.
     """
 
     def __init__(self, ops: pd.DataFrame) -> None:
@@ -85,7 +85,7 @@ class _OpNames:
                 self._rows[key] = -1 if key in self._rows else row
 
     def find_all(self, functions: Strings, names: Strings) -> Ints:
-        """Return the row of each function and name, or -1."""
+        """Return the row for each pair of function and name, or -1."""
         number, pairs = distinct_rows([functions.codes, names.codes])
         found = np.full(len(pairs), -1, np.int64)
         for k, (f, n) in enumerate(pairs.tolist()):
@@ -128,7 +128,7 @@ def _device_rows(
 
 
 def _parse_details(text: str) -> tuple[int | None, str, bool | None]:
-    """Return size, memory and asynchrony from `kind_src:pinned kind_dst:device size:4 async:1`."""
+    """Parse size, memory, and asynchrony from `kind_src:pinned kind_dst:device size:4 async:1`."""
     pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
     kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
     memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
@@ -139,9 +139,9 @@ def _parse_details(text: str) -> tuple[int | None, str, bool | None]:
 def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     """Return the column `via` for the transfers at `rows` of the device events.
 
-    A transfer can name the send or receive that it is part of. Otherwise the event that launched it
-    counts: a send, another op, or a function call, whose arguments are copied. Outside of all
-    these, the program itself moves or reads a tensor.
+    A transfer can name the send or receive that it is part of. If not, the event that launched it
+    counts: a send, another op, or a function call, whose arguments are copied. If there is none,
+    the program itself moved or read a tensor.
     """
     host, device = occurrences.host, occurrences.device
     named = mapped(device.op.take(rows), _transfer_type)
@@ -168,8 +168,8 @@ def _ends(
 ) -> dict[str, object]:
     """Return the columns of producers and consumers for `rows` of the device events.
 
-    The transfer itself can name both, otherwise the send that launched it. Any other op that
-    launches a transfer reads a value back or copies one in.
+    The transfer itself can name both; if not, the send that launched it does. Any other op that
+    launches a transfer reads a value back or copies a value in.
     """
     host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)
@@ -207,18 +207,18 @@ def _ends(
 
 
 def _transfer_type(label: str) -> str | None:
-    """Return `_Send` for `X/_13:_Send`, None for an op that is not a transfer."""
+    """Return a transfer's op type, such as `_Send` for `X/_13:_Send`, or None for other ops."""
     op_type = label.rpartition(":")[2]
     return op_type if role_of_type(op_type) == Role.TRANSFER else None
 
 
 def _sent_value(label: str) -> str | None:
-    """Return the op that made the value of a send or receive: `X` for `X/_13:_Recv`."""
+    """Return the op that made the value of a send or receive, such as `X` for `X/_13:_Recv`."""
     return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _transfer_type(label) else None
 
 
 def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) -> pd.DataFrame:
-    """Return the transfers that no device plane shows: sends, and moved inputs of eager ops."""
+    """Return the transfers that no device plane shows: sends and copied inputs of eager ops."""
     host, device, edges = occurrences.host, occurrences.device, occurrences.host.transfers
     copying = device.device.take(np.flatnonzero(device.direction.present)).used()
     shown = {placement_of_device(d) for d in copying}
@@ -276,7 +276,7 @@ def _sent_rows(names: _OpNames, occurrences: OpOccurrences, facts: TracerFacts) 
 
 
 def _direction(source: str, target: str, facts: TracerFacts) -> str | None:
-    """Return the direction of a transfer; None if it stays on its device."""
+    """Return the direction of a transfer, or None if it stays on one device."""
     if not source and not target:
         # Sends without a key (TensorFlow up to 2.6): with a pluggable device, a send traced on the
         # host goes from the CPU to that device (op_kernel.cc: the device's sends are not

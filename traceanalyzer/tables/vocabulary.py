@@ -1,4 +1,4 @@
-"""The names that TensorFlow writes into a trace, and their meaning.
+"""The names that TensorFlow writes into a trace, and what they mean.
 
 Comments give the source of a name: `xprof` is openxla/xprof, other files are TensorFlow's.
 """
@@ -99,7 +99,7 @@ _PIPELINE: Final = re.compile(
 
 
 def role_of_type(op_type: str) -> str:
-    """Return an op's role from its type alone."""
+    """Return the role that follows from an op's type alone."""
     if op_type in _TRANSFERS or op_type in _RUNTIME:
         return Role.TRANSFER if op_type in _TRANSFERS else Role.RUNTIME
     is_pipeline = op_type in OPTIONALS or _PIPELINE.fullmatch(op_type)
@@ -107,7 +107,7 @@ def role_of_type(op_type: str) -> str:
 
 
 def placement_of_device(device: str) -> str:
-    """Translate a device string into a placement: `/device:GPU:0` into `gpu:0`."""
+    """Return the placement for a device string: `gpu:0` for `/device:GPU:0`."""
     match = _DEVICE.fullmatch(device)
     if not match:
         return "unknown"
@@ -118,7 +118,7 @@ def placement_of_device(device: str) -> str:
 
 
 def op_label(text: str) -> str | None:
-    """Return the `name:Type` at the beginning of an annotation, `name:Type#key=value,...#`."""
+    """Return the `name:Type` at the start of an annotation such as `name:Type#key=value,...#`."""
     match = _OP.fullmatch(text.partition("::")[0].partition("#")[0])
     return match and match[0]
 
@@ -136,14 +136,14 @@ def is_eager_executor_line(name: str) -> bool:
 
 
 def is_pipeline_line(name: str) -> bool:
-    """Return whether a thread prepares input."""
+    """Return whether a thread prepares input for tf.data."""
     # The thread that reduces a dataset continues the graph that requested it.
     return name.startswith("tf_data_") and not name.startswith(_REDUCES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Names:
-    """The event names of a host plane, classified; each field is parallel to `Plane.names`."""
+class ClassifiedNames:
+    """The classified event names of a host plane. Each field is parallel to `Plane.names`."""
 
     kind: NDArray[np.uint8]  #: `Kind`
     op: tuple[str, ...]  #: op name, stage name or called function; empty for other events
@@ -153,10 +153,10 @@ class Names:
     is_pipeline: Flags  #: whether it and all events within it belong to tf.data
 
 
-def classify(plane: Plane) -> Names:
+def classify(plane: Plane) -> ClassifiedNames:
     """Classify the event names of a host plane."""
     kinds, ops, types = zip(*map(_classify, plane.names, plane.display_names), strict=True)
-    return Names(
+    return ClassifiedNames(
         kind=np.array(kinds, np.uint8),
         op=ops,
         type=types,

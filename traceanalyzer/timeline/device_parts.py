@@ -1,16 +1,16 @@
 """The activity of each device and, when it was idle, the cause of its wait.
 
 A device's time is cut into consecutive parts of one phase each. While a kernel ran, the device
-computed. While only a transfer ran, it waited for the transfer. The rest is idle time: there, the
-walk goes back in time from the event that ended the gap (`walk`). The device waited for the events
+computed. While only a transfer ran, the device waited for the transfer. The rest is idle time. A
+walk (`walk`) goes back in time from the event that ended the gap. The device waited for the events
 on that walk, not for events that merely ran at the same time.
 
 An op's *exposed* time is the idle time in which the walk passes through the op, plus the time in
-which only a transfer for the op ran. So the exposed times of all ops add up to no more than the
-idle time. For several devices of a host, it is the mean. Waits for a compute op of unknown
-placement do not count, because the op may have run on the device. Waits for input always count.
+which only a transfer for the op ran. So the exposed times of all ops add up to at most the time in
+which no kernel ran. For several devices of a host, the mean is used. Waits for a compute op of
+unknown placement do not count, as it may have run on the device. Waits for input always count.
 
-The profiler aligns the clocks of host and devices, with some error: if work begins before its
+The profiler aligns the clocks of host and devices, but not exactly. If work begins before its
 launch, the times of that device are shifted (`shifts_ps`).
 """
 
@@ -59,13 +59,13 @@ class DeviceWork:
 
     @property
     def is_transfer(self) -> NDArray[np.bool_]:
-        """Which events are transfers."""
+        """A mask of the events that are transfers."""
         return self.transfer >= 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceParts:
-    """The activity of one device from its first event or step to its last."""
+    """The activity of one device, from its first event or step to its last."""
 
     device: str  #: name of its plane
     parts: Parts  #: on the host's clock
@@ -73,7 +73,7 @@ class DeviceParts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
-    """How the devices of one host, or else its program, spent their time."""
+    """How the devices of one host spent their time, or its program if no device ran kernels."""
 
     devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
     program: Parts | None = None  #: waits of the program's thread, if no device ran kernels
@@ -86,7 +86,7 @@ class HostTimeline:
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
-    """Cut the time of a host's devices into parts; its program's time if none ran kernels."""
+    """Cut the time of a host's devices, or of its program if no device ran kernels, into parts."""
     if tables.kernels.empty:
         return HostTimeline(program=_program_parts(tables))
     work = device_work(tables)
@@ -100,7 +100,7 @@ def host_timeline(tables: HostTables) -> HostTimeline:
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     """Return a host's tables with the exposed time of ops and transfers.
 
-    It stays null if no device ran kernels, and for compute ops of unknown placement.
+    Exposed times are null if no device ran kernels, and for compute ops of unknown placement.
     """
     devices, ops, transfers = timeline.devices, tables.ops, tables.transfers
     if not devices:
@@ -150,9 +150,9 @@ def _ended_by(
     work: DeviceWork,
     threads: ThreadActivity | None,
 ) -> Launches:
-    """Return the launch of the event that ended each gap of a device, the last if several did.
+    """Return the launch of the event that ended each gap of a device (the last of several).
 
-    After the last event, the walk follows the program's thread instead.
+    After the device's last event, the walk follows the program's thread instead.
     """
     launches = work.launches.take(own)
     order = np.lexsort((-launches.start_ps, work.start_ps[own]))
@@ -169,7 +169,6 @@ def _ended_by(
 
 
 def _program_parts(tables: HostTables) -> Parts | None:
-    """Cut the time of the program's thread into parts."""
     threads = tables.threads
     thread, own = program_thread(threads), program_segments(threads)
     if threads is None or own.start == own.stop:
@@ -187,7 +186,6 @@ def _program_parts(tables: HostTables) -> Parts | None:
 def _extent(
     steps: pd.DataFrame, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Return when the device's first event or step begins, and when the last one ends."""
     first, last = int(starts.min()), int(ends.max())
     if len(steps):
         first = min(first, int(steps["start_ps"].min()))
@@ -204,7 +202,7 @@ def overlap_share(
         tables: The host's tables.
         device: The device.
         shift_ps: The shift of the device's times.
-        within: The times to consider, mostly the steps.
+        within: The times to consider, usually the steps.
     """
     threads, parts = tables.threads, device.parts
     own = tables.transfers[tables.transfers["device"] == device.device]
@@ -223,7 +221,7 @@ def overlap_share(
 
 
 def device_work(tables: HostTables) -> DeviceWork:
-    """Gather the work of a host's devices."""
+    """Collect the kernels and transfers of a host's devices."""
     kernels, threads = tables.kernels, tables.threads
     on_device = np.flatnonzero(tables.transfers["device"].notna())
     transfers = tables.transfers.iloc[on_device]
@@ -256,7 +254,7 @@ def _unknown(n: int) -> Launches:
 
 
 def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:
-    """Number the texts in some columns, -1 for null; return the texts, too."""
+    """Number the texts in some columns, with -1 for null. Return the numbers and the texts."""
     parts = [pd.Categorical(column) for column in columns]
     # The categories need one dtype to be joined; pandas may infer different ones.
     parts = [pd.Categorical.from_codes(p.codes, p.categories.astype(object)) for p in parts]
@@ -265,7 +263,6 @@ def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:
 
 
 def _rows(op_ids: pd.Series[str], ops: pd.DataFrame) -> NDArray[np.int32]:
-    """Return the row of each op among `ops`, -1 for none."""
     row_of = pd.Series(np.arange(len(ops)), ops["op_id"])
     ids = op_ids.astype("category")
     rows = row_of.reindex(ids.cat.categories, fill_value=-1).to_numpy()
@@ -273,7 +270,7 @@ def _rows(op_ids: pd.Series[str], ops: pd.DataFrame) -> NDArray[np.int32]:
 
 
 def _blamed(transfers: pd.DataFrame, ops: pd.DataFrame) -> NDArray[np.int32]:
-    """Return the op on the host that each transfer is made for, -1 if unknown."""
+    """Return the row of the host op that needs each transfer, or -1 if unknown."""
     is_host_op = ops["placement"].isin(_ON_THE_HOST) & (ops["role"] == Role.COMPUTE)
     counts = np.append(is_host_op | (ops["role"] == Role.INPUT_PIPELINE), False)
     blamed = np.full(len(transfers), -1, np.int32)

@@ -1,9 +1,9 @@
 """The gaps of devices, grouped by cause.
 
 In a gap, a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
-program's thread. Gaps form a group if the same op ran next and if most of their time is a wait for
-the same op, or in the same other phase. Only gaps in or between regular steps count, and only the
-longest if there are very many.
+program's thread. Gaps form a group if the same op ran next and if most of their time was spent
+waiting for the same op, or in the same phase. Only gaps in or between regular steps count. If there
+are very many, only the longest count.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Gaps:
 
 
 def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
-    """Return the gaps of a host's devices, most time first."""
+    """Return the gaps of a host's devices, grouped by cause, longest total time first."""
     found: list[Gaps] = []
     for number, device in enumerate(timeline.devices):
         parts = device.parts
@@ -58,7 +58,6 @@ def gaps_of(tables: HostTables, timeline: HostTimeline) -> list[Gaps]:
 
 
 def _waits(tables: HostTables) -> pd.DataFrame:
-    """Return the times when the program's thread waited for others."""
     threads = tables.threads
     if threads is None:
         return _merged(np.empty(0, np.int64), np.empty(0, np.int64))
@@ -68,7 +67,7 @@ def _waits(tables: HostTables) -> pd.DataFrame:
 
 
 def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
-    """Merge adjacent intervals and return the longest, in order."""
+    """Merge adjacent intervals. Return the longest, sorted by start."""
     is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
     is_last = np.append(is_first[1:], True)[: len(start_ps)]
     gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})
@@ -116,7 +115,7 @@ def _alike(
 def _steps_at(
     steps: pd.DataFrame, at_ps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the step at each moment, -1 for none, and whether a gap that begins then counts."""
+    """Return the step at each time (-1 for none), and whether a gap that begins then counts."""
     ordered = main_steps(steps).sort_values("start_ps", kind="stable")
     if ordered.empty:
         return np.full(len(at_ps), -1), np.ones(len(at_ps), np.bool_)
@@ -152,7 +151,7 @@ def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
 
 
 def _longest(pieces: pd.DataFrame, what: str, gaps: int) -> pd.DataFrame:
-    """Return the value of `what` that took most of each gap (null for none), and its time."""
+    """Return the value of `what` that took most of each gap (null if none), and its time."""
     sums = pieces.groupby(["gap", what])["took_ps"].sum().reset_index()
     longest = sums.sort_values("took_ps", kind="stable").drop_duplicates("gap", keep="last")
     return longest.set_index("gap").reindex(range(gaps))

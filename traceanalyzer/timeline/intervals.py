@@ -1,4 +1,4 @@
-"""Sets of times: sorted intervals that neither overlap nor touch, each `[start, end)`."""
+"""Sets of times, as sorted intervals `[start, end)` that neither overlap nor touch."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -11,19 +11,19 @@ _LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
 
 
 class Intervals(NamedTuple):
-    """A set of times."""
+    """A set of times, as sorted intervals that neither overlap nor touch."""
 
     start_ps: NDArray[np.int64]  #: ascending
     end_ps: NDArray[np.int64]  #: each later than its start and earlier than the next start
 
     @property
     def total_ps(self) -> int:
-        """The length of all intervals together."""
+        """The total length of all intervals."""
         return int((self.end_ps - self.start_ps).sum())
 
 
 def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
-    """Return the union of intervals, in any order; negative durations are ignored."""
+    """Return the union of intervals in any order. Negative durations are ignored."""
     lasting = duration_ps > 0
     start = start_ps[lasting].clip(-_LIMIT_PS, _LIMIT_PS)
     order = np.argsort(start, kind="stable")
@@ -35,7 +35,7 @@ def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Interv
 
 
 def durations(table: pd.DataFrame) -> NDArray[np.int64]:
-    """Return the durations in a table, 0 if unknown."""
+    """Return the durations in a table, with 0 for unknown ones."""
     return np.asarray(table["duration_ps"].astype("Int64").fillna(0), np.int64)
 
 
@@ -45,7 +45,7 @@ def covered(table: pd.DataFrame) -> Intervals:
 
 
 def common(a: Intervals, b: Intervals) -> Intervals:
-    """Return the times that are in both."""
+    """Return the times that are in both `a` and `b`."""
     return _chosen(a, b, np.logical_and)
 
 
@@ -55,7 +55,7 @@ def without(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]) -> Intervals:
-    """Return the times that `choose` selects, given whether they are in `a` and in `b`."""
+    """Return the times that `choose` accepts, given whether they are in `a` and whether in `b`."""
     # All four arrays are sorted, so that a stable sort merges them quickly.
     bounds = np.sort(np.concatenate([*a, *b]), kind="stable")
     start = bounds[:-1]
@@ -64,7 +64,6 @@ def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]
 
 
 def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the end of the last interval that began before or at each moment."""
     begun = np.searchsorted(times.start_ps, at_ps, side="right")
     return np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
 
@@ -72,12 +71,12 @@ def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
 def inside_ps(
     times: Intervals, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how much of each interval is in `times`; intervals with end < start are empty."""
+    """Return how much of each interval is in `times`. Intervals with end < start are empty."""
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 
 
 def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the length of `times` before each moment."""
+    """Return the total length of `times` before each of some times."""
     at_ps = at_ps.clip(-_LIMIT_PS, 2 * _LIMIT_PS)
     whole = np.concatenate([[0], np.cumsum(times.end_ps - times.start_ps)])
     begun = np.searchsorted(times.start_ps, at_ps, side="right")

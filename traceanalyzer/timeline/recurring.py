@@ -1,8 +1,8 @@
 """Finds the ops that do not run in every step: set-up, checkpoints, the start of a fit.
 
-An op of a function counts as running whenever the function runs: at host tracer level 2, an op that
-became cheap leaves no event. A TensorFlow 1 session runs different parts of a graph, first its
-initializers. So an op of a session is rare only if most ops of its runs are rare.
+An op of a function counts as running whenever the function runs, because an op that became cheap
+leaves no event at host tracer level 2. A TensorFlow 1 session runs different parts of a graph, such
+as its initializers first. So an op of a session is rare only if most ops of its runs are rare.
 """
 
 from typing import Final, NamedTuple
@@ -20,14 +20,14 @@ _RARE: Final = 4  # an op that overlaps fewer than 1/4 of the steps is in none
 
 
 class Recurring(NamedTuple):
-    """The ops of a host that do not run in every step, by row of its op table."""
+    """Masks of the ops of a host that do not run in every step, by row of the op table."""
 
     is_rare: NDArray[np.bool_]  #: whether an op runs in at most one step, and between few
     is_outside: NDArray[np.bool_]  #: whether it runs outside all steps
 
 
 def recurring(tables: HostTables) -> Recurring:
-    """Find the ops of a host that do not run in every step; none if steps are unknown."""
+    """Find the ops of a host that do not run in every step. If steps are unknown, find none."""
     ops, threads = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)
@@ -51,7 +51,7 @@ def recurring(tables: HostTables) -> Recurring:
 
 
 def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]:
-    """Return which ops ran in a session: neither in a function call nor eagerly."""
+    """Return a mask of the ops that ran in a session: neither in a function nor eagerly."""
     in_call = np.zeros(len(ops), np.bool_)
     in_call[threads.row[(threads.row >= 0) & (threads.call != 0)]] = True
     names = ops["function"].astype(object)
@@ -63,7 +63,7 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
 def _in_regular_runs(
     of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return which ops of sessions are in a run where at least half of the ops recur."""
+    """Return a mask of the session ops in a session run where at least half of the ops recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
     runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
     recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")
@@ -73,7 +73,7 @@ def _in_regular_runs(
 
 
 def _groups(ops: pd.DataFrame, of_session: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the group of each row: the ops of its function, otherwise only itself."""
+    """Return the group of each row. The ops of a function form one group; other ops stay alone."""
     functions, _ = pd.factorize(ops["function"].astype(str))
     alone = ops["is_eager"].to_numpy(bool) | of_session
     codes, _ = pd.factorize(np.where(alone, np.arange(len(ops)) + len(ops), functions))

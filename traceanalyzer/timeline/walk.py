@@ -1,9 +1,9 @@
-"""The walk back in time from the end of a span, through the events that it waited for.
+"""The walk back in time from the end of a span, through the events that caused its wait.
 
 From a device event, the walk goes to the thread that launched it, or to the device's earlier work.
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
-thread that woke it; if it waited for a call or a device, to the event that ended last there. Time
-that cannot be followed is unattributed.
+thread that woke it. If the thread waited for a call or a device, the walk goes to the event that
+ended last there. Time without a known cause is unattributed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Phase(IntEnum):
-    """The activities and waits of a device; see also `ThreadState`."""
+    """The activities of a device and the reasons for its waits. See also `ThreadState`."""
 
     HOST_OP = ThreadState.HOST_OP
     INPUT = ThreadState.INPUT
@@ -45,7 +45,7 @@ _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 class Spans(NamedTuple):
-    """Intervals to attribute."""
+    """The intervals to attribute."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -53,7 +53,7 @@ class Spans(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Consecutive times, each of one phase."""
+    """Consecutive intervals of one phase each."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -67,17 +67,17 @@ class Parts(NamedTuple):
 
     @property
     def duration_ps(self) -> NDArray[np.int64]:
-        """How long each part is."""
+        """The duration of each part."""
         return self.end_ps - self.start_ps
 
     @property
     def is_exposed(self) -> NDArray[np.bool_]:
-        """Which parts are waits of a device for a host op, or for a transfer made for one."""
+        """A mask of the parts in which a device waited for a host op or for its transfer."""
         waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
         return waited
 
     def within(self, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> pd.DataFrame:
-        """Return how much time each phase (column) took in each interval (row)."""
+        """Return the time of each phase (column) in each interval (row)."""
         end_ps, took = start_ps + duration_ps.clip(0), {}
         for phase in Phase:
             chosen = self.phase == phase
@@ -86,15 +86,15 @@ class Parts(NamedTuple):
         return pd.DataFrame(took)
 
     def by_time(self) -> Parts:
-        """Return the parts in order of time."""
+        """Return the parts, sorted by start."""
         order = np.argsort(self.start_ps, kind="stable")
         return Parts._make(column[order] for column in self)
 
 
 def program_thread(threads: ThreadActivity | None) -> int:
-    """Return the program's thread that marked the most steps or was busiest, -1 if unknown.
+    """Return the program's thread that marked the most steps, or else the busiest; -1 if unknown.
 
-    A thread without recorded activity does not count: JAX makes no TensorFlow calls.
+    A thread without recorded activity does not count, since JAX makes no TensorFlow calls.
     """
     if threads is None or not threads.is_program.any():
         return ON_DEVICE
@@ -108,7 +108,7 @@ def program_thread(threads: ThreadActivity | None) -> int:
 
 
 def program_segments(threads: ThreadActivity | None) -> slice:
-    """Return the segments of the program's thread; none if it is unknown."""
+    """Return the program thread's segments, as a slice that is empty if the thread is unknown."""
     thread = program_thread(threads)
     if threads is None or thread == ON_DEVICE:
         return slice(0, 0)
@@ -116,7 +116,7 @@ def program_segments(threads: ThreadActivity | None) -> slice:
 
 
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
-    """Attribute a device's idle spans, or the program's spans; the parts cover the spans."""
+    """Split a device's idle spans, or the program's, into parts with one phase each."""
     n = len(spans.start_ps)
     if threads is None:
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)

@@ -1,1 +1,1 @@
-"""Finds the files of a profile and decodes every format TensorFlow wrote into columns."""
+"""Finds the files of a profile, and decodes all of TensorFlow's formats into columns."""

@@ -1,6 +1,6 @@
 """Builds a `Trace` from Python values, for formats other than XSpace.
 
-It writes an XSpace and decodes it, so that later code sees no difference.
+The builder writes an XSpace and decodes it, so that later code handles only one format.
 """
 
 import struct
@@ -37,7 +37,6 @@ class _Plane:
     stats: dict[str, int] = field(default_factory=dict)
 
     def message(self, number: int) -> bytes:
-        """Return the plane as an XPlane."""
         lines = [
             _number(1, line) + _text(2, self.line_names.get(line, "")) + events
             for line, events in self.events.items()
@@ -53,15 +52,15 @@ class _Plane:
 
 
 class TraceBuilder:
-    """A trace under construction, which needs at most about `max_bytes` of memory."""
+    """A trace under construction. Its report may need at most about `max_bytes` of memory."""
 
     def __init__(
         self, trace_format: str, file_bytes: int = 0, *, max_bytes: int | None = None
     ) -> None:
         if file_bytes > MAX_FILE_BYTES:
             msg = (
-                f"the {trace_format} is too large ({size_text(file_bytes)}; TensorFlow wrote less "
-                f"than {size_text(MAX_FILE_BYTES)}); record again"
+                f"the {trace_format} is too large: it has {size_text(file_bytes)}, and TensorFlow "
+                f"never wrote more than {size_text(MAX_FILE_BYTES)}; record again"
             )
             raise TraceFormatError(msg)
         self.events = self._lost_bytes = self._lost_places = 0
@@ -71,11 +70,11 @@ class TraceBuilder:
         self._planes: dict[int, _Plane] = {}
 
     def name_plane(self, plane: int, name: str) -> None:
-        """Name a plane."""
+        """Set the name of a plane."""
         self._plane(plane).name = name
 
     def name_line(self, plane: int, line: int, name: str) -> None:
-        """Name a line of a plane."""
+        """Set the name of a line of a plane."""
         self._line(plane, line)
         self._planes[plane].line_names[line] = name
 
@@ -89,7 +88,7 @@ class TraceBuilder:
         display_name: str = "",
         stats: Mapping[str, str | float],
     ) -> None:
-        """Add an event to a line of a plane; times are from 0 to `LARGEST_PS`."""
+        """Add an event to the line and plane in `place`. Times are from 0 to `LARGEST_PS`."""
         plane = self._planes.get(place[0]) or self._plane(place[0])
         line = plane.events.get(place[1])
         if line is None:
@@ -103,12 +102,12 @@ class TraceBuilder:
         line += _message(4, event)
 
     def lose(self, lost_bytes: int) -> None:
-        """Count a part of the file that cannot be read."""
+        """Record that a part of the file could not be read."""
         self._lost_bytes += lost_bytes
         self._lost_places += 1
 
     def build(self) -> Trace:
-        """Return the trace."""
+        """Return the finished trace."""
         planes = (plane.message(number) for number, plane in self._planes.items())
         space = b"".join(_message(1, plane) for plane in planes)
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
@@ -133,7 +132,7 @@ class TraceBuilder:
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur
 def _stat(stat_id: int, value: str | float) -> bytes:
-    """Return a stat as a field of XEvent."""
+    """Return a stat as a serialized field of XEvent."""
     if isinstance(value, float):
         content = bytes((2 << 3 | FIXED64,)) + struct.pack("<d", value)
     elif isinstance(value, int) and -(2**63) <= value < 2**63:
@@ -150,7 +149,7 @@ def _number(field: int, value: int) -> bytes:
 
 
 def _text(field: int, text: str) -> bytes:
-    """Return a field with a text; half a surrogate pair becomes a question mark."""
+    """Return a serialized text field. An unpaired surrogate becomes a question mark."""
     return _message(field, text.encode("utf-8", "replace"))
 
 

@@ -1,7 +1,7 @@
 """Shifts the times of a trace to a clock on which they fit into 64 bits.
 
 By definition, `XLine.timestamp_ns` counts from the UNIX epoch. TensorFlow subtracts the start of
-the profile before it writes a file. Other writers do not, and a date in picoseconds overflows.
+the profile before it writes a file. Other writers do not, and dates in picoseconds overflow int64.
 """
 
 from dataclasses import replace
@@ -19,12 +19,12 @@ _LONGEST_NS: Final = LONGEST_PS // 1000
 def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
     """Return the trace with times that can be added and subtracted without overflow.
 
-    Times that fit are unchanged; others are shifted to start at the first event. Events with
+    Times that fit are unchanged. Other times are shifted to start at the first event. Events with
     impossible times are left out and counted in `Trace.impossible_events`.
 
     Args:
-        trace: The trace as decoded, its times wrapped to 64 bits.
-        near_ns: The `Trace.origin_ns` of another host of the run, preferred if the times fit.
+        trace: The trace as decoded, with times wrapped to 64 bits.
+        near_ns: The `Trace.origin_ns` of another host of the run; reused if the times fit then.
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace
@@ -62,7 +62,7 @@ def _fits(plane: Plane) -> bool:
 
 
 def _offsets(plane: Plane) -> NDArray[np.int64]:
-    """Return the start of each event on its line; subtracting undoes the wrapped addition."""
+    """Return each event's start relative to its line. Subtraction undoes the wrapped addition."""
     return plane.start_ps - (plane.lines.timestamp_ns * 1000)[plane.line_of]
 
 
@@ -74,7 +74,6 @@ def _moved(plane: Plane, origin_ns: int) -> Plane:
 
 
 def _only(plane: Plane, chosen: NDArray[np.bool_]) -> Plane:
-    """Return a plane with some of its events."""
     if chosen.all():
         return plane
     left_out = np.repeat(~chosen, np.diff(plane.stat_begin))

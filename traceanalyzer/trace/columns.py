@@ -1,4 +1,4 @@
-"""A trace in memory: its planes, lines, events and stats as columns, as in xplane.proto."""
+"""A trace in memory: its planes, lines, events, and stats as columns, named as in xplane.proto."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from traceanalyzer.native import wire
 from traceanalyzer.trace.strings import (
     SEED,
-    Column,
+    IntegerColumn,
     Strings,
     bytes_at,
     distinct,
@@ -31,7 +31,7 @@ class Stats:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lines:
-    """The lines of a plane: one entry per line in each array, named as in XLine."""
+    """The lines of a plane. Arrays have one entry per line and are named as in XLine."""
 
     id: NDArray[np.int64]  #: a thread, a stream; several lines may share one
     name: tuple[str, ...]
@@ -44,7 +44,7 @@ class Lines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metadata:
-    """The event metadata of a plane; positions are -1 where missing."""
+    """The event metadata of a plane. Missing positions are -1."""
 
     id: NDArray[np.int64]
     name_at: NDArray[np.int64]  #: position of the name
@@ -54,7 +54,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """The part of a file that could not be read."""
+    """How much of a file could not be read."""
 
     bytes_lost: int
     places: int  #: planes and lines that end early
@@ -65,7 +65,7 @@ class Damage:
 class Plane:
     """One XPlane: a view into the trace's columns.
 
-    Arrays of events have one entry per event, line by line; `start_ps` is on the trace's clock and
+    Arrays of events have one entry per event, line by line. `start_ps` is on the trace's clock and
     includes the line's timestamp.
     """
 
@@ -94,12 +94,12 @@ class Plane:
 
     @cached_property
     def end_ps(self) -> NDArray[np.int64]:
-        """When each event ends."""
+        """The end of each event."""
         return self.start_ps + self.duration_ps
 
     @cached_property
     def name_of(self) -> NDArray[np.int32]:
-        """The index of each event's name in `names`; the last one is for missing metadata."""
+        """The index of each event's name in `names`. The last index is for missing metadata."""
         keys = self.metadata.id
         unknown = len(keys)
         order = np.argsort(keys, kind="stable")
@@ -117,7 +117,7 @@ class Plane:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the event metadata; the last one is empty, for missing metadata."""
+        """The names in the event metadata. The last one is empty, for missing metadata."""
         return (*texts_at(self.buffer, self.metadata.name_at), "")
 
     @cached_property
@@ -126,18 +126,18 @@ class Plane:
         return (*texts_at(self.buffer, self.metadata.display_name_at), "")
 
     def named(self, *names: str) -> NDArray[np.int64]:
-        """Return the events with one of the names."""
+        """Return the indices of the events with one of the names."""
         wanted = np.fromiter((n in names for n in self.names), np.bool_, len(self.names))
         return np.flatnonzero(wanted[self.name_of]) if wanted.any() else np.empty(0, np.int64)
 
     def strings(self, stat: str, event: NDArray[np.int64] | None = None) -> Strings:
-        """Return a stat of all or some events, or of their metadata, as text."""
+        """Return a stat of all or some events, or else of their metadata, as text."""
         return self._decode_strings(self._rows(stat, event))
 
-    def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> Column:
-        """Return a stat of all or some events, or of their metadata, as integers, also from text.
+    def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> IntegerColumn:
+        """Return a stat of all or some events, or else of their metadata, as integers.
 
-        Columns of all events are cached: do not write to them.
+        Decimal text is parsed. Columns of all events are cached, so do not write to them.
         """
         if event is not None:
             return self._decode_integers(self._rows(stat, event))
@@ -146,9 +146,9 @@ class Plane:
         return self._integers[stat]
 
     def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a stat of some events as floats, NaN if it is no number.
+        """Return a stat of some events as floats, with NaN if it is not a number.
 
-        TraceMeEncode can write a float as an integer.
+        Integers are converted, since TraceMeEncode can write a float as an integer.
         """
         rows = self._rows(stat, event)
         values = np.full(len(rows), np.nan)
@@ -165,14 +165,14 @@ class Plane:
 
     @cached_property
     def own(self) -> dict[str, str]:
-        """The stats of the plane itself by name, as text."""
+        """The plane's own stats as text, by name."""
         rows = np.arange(self.own_stats.start, self.own_stats.stop, dtype=np.int64)
         texts = self._decode_strings(rows).to_list()
         names = [self.stat_names.get(int(i), "") for i in self.stats.id[rows]]
         return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
 
     def own_bytes(self, stat: str) -> bytes | None:
-        """Return a stat of the plane itself as bytes, for serialized messages."""
+        """Return one of the plane's own stats as bytes, such as a serialized message."""
         for row in self.own_stats:
             is_text = self.stats.kind[row] in {wire.STRING, wire.BYTES}
             if is_text and self.stat_names.get(int(self.stats.id[row])) == stat:
@@ -180,7 +180,7 @@ class Plane:
         return None
 
     @cached_property
-    def _integers(self) -> dict[str, Column]:
+    def _integers(self) -> dict[str, IntegerColumn]:
         return {}
 
     @cached_property
@@ -192,7 +192,7 @@ class Plane:
 
     @property
     def unnamed_stats(self) -> int:
-        """Number of stats whose metadata, and so whose name, is missing."""
+        """The number of stats whose metadata, and thus name, is missing."""
         ids = self.stats.id[self.stat_begin[0] : self.stat_begin[-1]]
         low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
         if low >= 0 and high < len(ids) + 1024:
@@ -203,7 +203,7 @@ class Plane:
         return int(np.count_nonzero(~np.isin(ids, known)))
 
     def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """Return the index in `stats` of each event's stat; -1 if it has none."""
+        """Return the index in `stats` of each event's stat, or -1 if it has none."""
         rows = np.full(len(self) if event is None else len(event), -1, np.int64)
         if stat not in self._stat_ids:
             return rows
@@ -219,7 +219,7 @@ class Plane:
         return rows
 
     def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
-        """Return the stats at these rows as text, missing for -1."""
+        """Return the stats at these rows as text. Row -1 becomes a missing value."""
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
         wanted = rows[have]
@@ -232,7 +232,7 @@ class Plane:
         return distinct(codes, values)
 
     def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
-        """Return codes and texts, which may repeat, for these rows of `stats`."""
+        """Return text codes for these rows of `stats`, and the texts, which may repeat."""
         codes = np.full(len(rows), -1, np.int32)
         values: list[str] = []
         kind, bits = self.stats.kind[rows], self.stats.value[rows]
@@ -252,8 +252,8 @@ class Plane:
                     values += [str(v) for v in some.view(_NUMBERS[which]).tolist()]
         return codes, values
 
-    def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
-        """Return the stats at these rows as integers, missing for -1."""
+    def _decode_integers(self, rows: NDArray[np.int64]) -> IntegerColumn:
+        """Return the stats at these rows as integers. Row -1 becomes a missing value."""
         have = np.flatnonzero(rows >= 0)
         kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
         found = bits.view(np.int64)
@@ -273,12 +273,12 @@ class Plane:
         values = np.zeros(len(rows), np.int64)
         present = np.zeros(len(rows), np.bool_)
         values[have[known]], present[have[known]] = found[known], True
-        return Column(values, present)
+        return IntegerColumn(values, present)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trace:
-    """One host's trace, planes in the order of the file."""
+    """One host's trace, with planes in the order of the file."""
 
     planes: tuple[Plane, ...]
     errors: tuple[str, ...] = ()
@@ -290,17 +290,17 @@ class Trace:
 
     @property
     def events(self) -> int:
-        """Number of events in all planes."""
+        """The number of events in all planes."""
         return sum(len(p) for p in self.planes)
 
     @property
     def unnamed_events(self) -> int:
-        """Number of events whose metadata, and so whose name, is missing."""
+        """The number of events whose metadata, and thus name, is missing."""
         return sum(int(np.count_nonzero(p.name_of == len(p.metadata.id))) for p in self.planes)
 
     @property
     def unnamed_stats(self) -> int:
-        """Number of stats whose metadata, and so whose name, is missing."""
+        """The number of stats whose metadata, and thus name, is missing."""
         return sum(p.unnamed_stats for p in self.planes)
 
 

@@ -64,7 +64,7 @@ _MOST_NAMES: Final = 20  # of runs, in an error
 
 @dataclass(frozen=True, kw_only=True)
 class HostFile:
-    """The trace of one host."""
+    """The trace file of one host, and the capture file beside it."""
 
     host: str  #: from the file's name; bytes that are not UTF-8 are escaped
     path: Path
@@ -87,9 +87,9 @@ class RunFiles:
 
 
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
-    """Find the runs at or below a path, newest first; runs without a trace come last.
+    """Find the runs at or below a path, newest first, with runs without a trace last.
 
-    A run's time is in its name (`2021_02_03_21_48_13`); otherwise, its newest trace's time counts.
+    A run's time is in its name (`2021_02_03_21_48_13`), or else the time of its newest trace file.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
@@ -141,7 +141,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
 
 
 def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
-    """Return the newest run that has a trace, or the run of that name.
+    """Return the newest run that has a trace, or the run named `name`.
 
     Raises:
         TraceNotFoundError: There is no such run, or it has no trace.
@@ -167,9 +167,9 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
 
 
 def time_in_name(run_name: str) -> float | None:
-    """Return the time in a run's name, in seconds since 1970; None if it has none.
+    """Return the time in a run's name, in seconds since 1970, or None if it has none.
 
-    It is local time without a zone, so it can be wrong by half a day.
+    The name has local time without a zone, so the result can be wrong by half a day.
     """
     if not _TIMESTAMP.fullmatch(run_name):
         return None
@@ -181,7 +181,6 @@ def time_in_name(run_name: str) -> float | None:
 
 
 def _single(file: Path) -> RunFiles:
-    """Return the run that consists of one trace file."""
     for pattern, words in _NO_TRACES:
         if pattern.search(file.name):
             msg = f"{printable(file.name)}: {words}"
@@ -216,9 +215,9 @@ def _name_parts(name: str, *, in_profile: bool = False) -> tuple[str, str]:
 
 
 def _folders(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, list[str]]]:
-    """Walk folders and their files breadth first, so that near runs are found before the limits.
+    """Walk folders breadth first, so that runs near the root are found before a limit is reached.
 
-    Links are followed, since log directories are often linked, but a directory is visited once.
+    Links are followed, since log directories are often linked, but no directory is visited twice.
     """
     visited: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
@@ -248,7 +247,6 @@ def _folders(root: Path, seen: Counter[str]) -> Iterator[tuple[Path, list[str]]]
 
 
 def _run_in(directory: Path, files: list[str], seen: Counter[str]) -> RunFiles | None:
-    """Return the run whose files are in a directory, if any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
@@ -342,7 +340,6 @@ _INSTEAD_OF_TRACES: Final = {
 
 
 def _why_no_trace(seen: Counter[str]) -> str:
-    """Return the first reason that applies, and what to do."""
     if seen["unreadable"] and not seen["entries"]:
         return "the directory cannot be read; check its permissions"
     for what, words in _INSTEAD_OF_TRACES.items():
@@ -363,7 +360,6 @@ def _why_no_trace(seen: Counter[str]) -> str:
 
 
 def _only_tool_data(tool_files: Iterable[str]) -> str:
-    """Explain that a run has only data converted for TensorBoard's tools."""
     tools = sorted({match[1] for name in tool_files if (match := _TOOL_FILE.search(name))})
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (

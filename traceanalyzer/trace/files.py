@@ -1,4 +1,4 @@
-"""Opens the trace of one host; its first bytes show the format, since files may be renamed."""
+"""Opens the trace of one host. The first bytes show the format, since files may be renamed."""
 
 import re
 import stat
@@ -24,10 +24,10 @@ _MANGLED: Final = (
 
 
 def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
-    """Read the trace of one host; `Trace.damage` describes unreadable parts.
+    """Read the trace of one host. `Trace.damage` describes unreadable parts.
 
     Args:
-        host_file: The file, from `find_runs`; its content takes precedence over its name.
+        host_file: The file, from `find_runs`. Its content decides the format, not its name.
         max_bytes: Refuse a trace that would need more memory than this.
         near_ns: The `origin_ns` of another host's trace; see `clock.on_one_clock`.
 
@@ -130,8 +130,8 @@ def _decode(
 def _empty(host_file: HostFile) -> str:
     if host_file.format == XPLANE:
         return (
-            "the file is empty (0 bytes): the profiler writes that when a trace is over its limit "
-            "of 2 GiB; record fewer steps, or trace at a lower level"
+            "the file is empty (0 bytes): the profiler writes empty files for traces over 2 GiB; "
+            "record fewer steps, or trace at a lower level"
         )
     return "the file is empty (0 bytes): it was not written, or not copied; copy or record it again"
 
@@ -196,7 +196,6 @@ _DEVICE: Final = re.compile(
 
 
 def _format_of(head: bytes) -> str | None:
-    """Return the format of a file with these first bytes, or None."""
     if _is_text(head):
         return TRACE_JSON if _JSON_START.match(head) else None
     if not _FIRST.match(head) or any(pattern.match(head) for pattern, _ in _OTHERS):
@@ -219,7 +218,7 @@ def _not_a_trace(head: bytes) -> str:
 def _is_mangled(head: bytes) -> bool:
     """Return whether a program treated the file as text and replaced all invalid bytes.
 
-    The result is valid UTF-8 with many U+FFFD.
+    Such a file is valid UTF-8 with many U+FFFD.
     """
     return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
 

@@ -1,4 +1,4 @@
-"""Limits for a trace file: the memory of its report, and its decompressed size."""
+"""Limits of a trace file: the memory that its report needs, and its decompressed size."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _TIMES_COLUMNS: Final = 5
 
 
 def report_bytes(columns_bytes: int) -> int:
-    """Return an estimate of the peak memory that a report will take."""
+    """Estimate the peak memory of a report, in bytes, from the size of its columns."""
     return _LIBRARIES + _TIMES_COLUMNS * columns_bytes
 
 
 class MemoryNeed:
-    """The memory that a trace's report needs, with its limit."""
+    """The memory that a trace's report needs, checked against a limit."""
 
     def __init__(self, limit_bytes: int | None) -> None:
         self._limit_bytes = limit_bytes
         self._columns_bytes = 0
 
     def add(self, columns_bytes: int) -> None:
-        """Add columns; raise TraceTooLargeError if the report would exceed the limit."""
+        """Add columns, or raise TraceTooLargeError if the report would exceed the limit."""
         self._columns_bytes += columns_bytes
         needed_bytes = report_bytes(self._columns_bytes)
         if self._limit_bytes is not None and needed_bytes > self._limit_bytes:
             msg = (
-                f"a report needs {size_text(needed_bytes)} of memory or more, above the limit of "
+                f"a report needs at least {size_text(needed_bytes)} of memory; the limit is "
                 f"{size_text(self._limit_bytes)}; {_RAISE_IT}"
             )
             raise TraceTooLargeError(msg)
@@ -58,7 +58,7 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class DamagedGzipError(TraceFormatError):
-    """Compressed data that cannot be read to its end."""
+    """Compressed data cannot be read to its end."""
 
     def __init__(self, message: str, bytes_lost: int) -> None:
         super().__init__(f"{message}; copy it again, or record again")
@@ -67,7 +67,7 @@ class DamagedGzipError(TraceFormatError):
 
 
 def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Iterator[bytes]:
-    """Decompress a gzip file in pieces of at most 1 MiB: a small file can expand to terabytes.
+    """Decompress a gzip file in pieces of at most 1 MiB, as a small file can expand to terabytes.
 
     Args:
         file: The file, at its beginning.
@@ -75,7 +75,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         max_bytes: Refuse more decompressed bytes than this.
 
     Raises:
-        DamagedGzipError: The data is cut short or damaged; the data before was yielded.
+        DamagedGzipError: The data is cut short or damaged. Data before the damage was yielded.
         TraceTooLargeError: It decompresses to more than the limits allow.
     """
     limit = MAX_BYTES if max_bytes is None else min(max_bytes, MAX_BYTES)
@@ -119,7 +119,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
 
 
 def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress byte by byte up to the damage: the failed call discarded this data."""
+    """Decompress byte by byte up to the damage, since the failed call discarded this data."""
     pieces: list[bytes] = []
     with suppress(zlib.error):
         pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))

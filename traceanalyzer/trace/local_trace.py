@@ -1,8 +1,8 @@
-"""Reads `local.trace`, the serialised `Trace` message that TensorFlow 2.0 and 2.1 saved.
+"""Reads `local.trace`, the serialized `Trace` message that TensorFlow 2.0 and 2.1 saved.
 
-Field numbers are those of `trace_events.proto` at that time. A device becomes a plane, a resource a
-line. Ops have only a type, which also becomes their name. Their one argument, `label`, contains the
-step, the assigned device and whether the op is asynchronous, which become separate stats.
+Field numbers are those of `trace_events.proto` at that time. A device becomes a plane, and a
+resource becomes a line. Ops have only a type, which also becomes their name. The argument `label`
+contains the step, the assigned device, and whether the op is asynchronous. Each becomes a stat.
 """
 
 import re
@@ -26,7 +26,7 @@ _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
 
 def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
-    """Read the content of a `local.trace`; `Trace.damage` describes unreadable parts.
+    """Read the content of a `local.trace`. `Trace.damage` describes unreadable parts.
 
     Raises:
         TraceFormatError: It is not such a file, too large, or cut short.
@@ -54,7 +54,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
         builder.lose(len(data) - read)
     trace = builder.build()
     if trace.damage and not builder.events:
-        msg = "this is not a local.trace: no event in it can be read; give a file of the profiler"
+        msg = "this is not a local.trace: no event in it can be read; give the profiler's file"
         raise TraceFormatError(msg)
     return trace
 
@@ -85,7 +85,6 @@ def _read_event(builder: TraceBuilder, event: Message) -> None:
 
 
 def _number(message: Message, field: int) -> int:
-    """Return a field's number, which must fit into a trace."""
     if message.number(field) > LARGEST_PS:
         raise BrokenMessageError
     return message.number(field)

@@ -15,7 +15,7 @@ _EMPTY: Final = memoryview(b"")
 
 
 class BrokenMessageError(Exception):
-    """The bytes are not a message; `cut_short` says whether they end too early."""
+    """The bytes are not a message. `cut_short` says whether they end too early."""
 
     def __init__(self, *, cut_short: bool = False) -> None:
         super().__init__()
@@ -41,28 +41,28 @@ class Message:
         return self.values.get(field, ())
 
     def number(self, field: int) -> int:
-        """Return a number as unsigned, 0 if it is missing."""
+        """Return a field's unsigned number, or 0 if it is missing."""
         value = self.values.get(field, (0,))[-1]
         if not isinstance(value, int):
             raise BrokenMessageError
         return value
 
     def text(self, field: int) -> str:
-        """Return a text, "" if it is missing."""
+        """Return a field's text, or "" if it is missing."""
         return as_text(self.values.get(field, (_EMPTY,))[-1])
 
     def message(self, field: int) -> Message:
-        """Return a message, an empty one if it is missing."""
+        """Return a field's message, or an empty one if it is missing."""
         return Message(self.values.get(field, (_EMPTY,))[-1])
 
 
 def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
-    """Yield number, value, and end of each field.
+    """Yield the number, value, and end position of each field.
 
-    A value is an unsigned number for a varint, otherwise the bytes.
+    The value of a varint is an unsigned number. Other values are bytes.
 
     Raises:
-        BrokenMessageError: The bytes are not a message; fields before the damage were yielded.
+        BrokenMessageError: The bytes are not a message. Fields before the damage were yielded.
     """
     at = 0
     while at < len(data):
@@ -85,7 +85,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
 
 
 def varint(data: memoryview, at: int) -> tuple[int, int]:
-    """Return the number that begins at a byte and the position of its end."""
+    """Return the varint that begins at a position, and the position of its end."""
     if at < len(data) and (byte := data[at]) < _LAST:  # most numbers are small
         return byte, at + 1
     value = shift = 0
@@ -114,12 +114,12 @@ def encoded(number: int) -> bytes:
 
 
 def as_bytes(value: int | bytes | memoryview) -> memoryview:
-    """Return the value of a field that should be a message, a text or bytes."""
+    """Return the value of a length-delimited field, or raise BrokenMessageError for a number."""
     if isinstance(value, int):
         raise BrokenMessageError
     return memoryview(value)
 
 
 def as_text(value: int | bytes | memoryview) -> str:
-    """Return the value of a field that should be a text."""
+    """Return the value of a text field, or raise BrokenMessageError for a number."""
     return str(as_bytes(value), "utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Columns of strings and integers, and the texts at positions in a file."""
+"""Columns of strings and integers, and access to the strings at positions in a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Strings:
 
     @property
     def present(self) -> NDArray[np.bool_]:
-        """Which rows have a string."""
+        """A mask of the rows that have a string."""
         return self.codes >= 0
 
     def used(self) -> set[str]:
@@ -43,12 +43,12 @@ class Strings:
         return Strings(self.codes[rows], self.values)
 
     def to_list(self) -> list[str | None]:
-        """Return plain strings, None for missing ones."""
+        """Return a list of plain strings, with None for missing ones."""
         return [self.values[c] if c >= 0 else None for c in self.codes.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class IntegerColumn:
     """A column of integers."""
 
     values: NDArray[np.int64]  #: 0 where absent; unsigned 64-bit stats keep their bits
@@ -56,13 +56,13 @@ class Column:
 
 
 def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
-    """Return the bytes whose length prefix is at a position, empty for -1."""
+    """Return the bytes whose length prefix is at a position, or no bytes for -1."""
     begin, end = wire.string_bounds(buffer, np.array([position]))
     return buffer[begin[0] : end[0]].tobytes()
 
 
 def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
-    """Return the strings whose length prefixes are at some positions, empty for -1."""
+    """Return the strings whose length prefixes are at some positions, with "" for -1."""
     view = buffer.data
     texts: list[str] = []
     for first in range(0, len(positions), _BATCH):
@@ -73,7 +73,7 @@ def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[st
 
 
 def numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the distinct values, ascending, and the index of each value among them."""
+    """Return the distinct values in ascending order, and the index of each value among them."""
     most = int(bits.max())
     if most > 4 * len(bits) + 1024:
         return np.unique(bits, return_inverse=True)
@@ -93,7 +93,7 @@ def distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a text as a decimal int64; None if it is not one."""
+    """Parse text as a decimal int64, or return None if it is not one."""
     if not _WHOLE.fullmatch(text):  # `int` also reads "1_000", " 1" and digits of other scripts
         return None
     value = int(text)

@@ -1,7 +1,7 @@
 """Reads TensorFlow's version and recorded graphs from the events files beside a profile.
 
-A trace does not record the TensorFlow version, but a graph in an events file has a producer
-number. TensorFlow increments this number every day, and a release keeps the number of its day.
+A trace does not record the TensorFlow version, but a graph in an events file has a producer number.
+TensorFlow increments this number every day, and each release keeps the number of its day.
 """
 
 import os
@@ -48,18 +48,18 @@ _EVENTS_FILE: Final = re.compile(r"events\.out\.tfevents\.(\d{1,12})\..*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TfVersion:
+class VersionSighting:
     """The TensorFlow version of a run."""
 
     value: str  #: a release, `2.4`, or what is known: `2.1 or 2.2`, `between 2.4 and 2.5`
     source: str  #: where it was read
 
 
-def tf_version(run: RunFiles) -> TfVersion | None:
+def tf_version(run: RunFiles) -> VersionSighting | None:
     """Return the TensorFlow version in the events files beside a run, or None.
 
-    If files disagree, as after an upgrade, the file begun nearest to the run's time counts. If the
-    run's name has no time, all versions are returned.
+    If files disagree, e.g. after an upgrade, the file created nearest to the run's time counts. If
+    the run's name has no time, the result names all versions.
     """
     recorded = time_in_name(run.path.name)
     seen = [(producer, file) for file in _nearest_files(run) if (producer := _producer(file))]
@@ -72,13 +72,13 @@ def tf_version(run: RunFiles) -> TfVersion | None:
         disagree = f"{len(seen)} events files that disagree"
         if not recorded:
             source = f"GraphDef producers in {disagree}"
-            return TfVersion(value=" or ".join(versions), source=source)
+            return VersionSighting(value=" or ".join(versions), source=source)
         source += f", the nearest in time of {disagree}"
-    return TfVersion(value=versions[0], source=source)
+    return VersionSighting(value=versions[0], source=source)
 
 
 def _nearest_files(run: RunFiles) -> list[Path]:
-    """Return the events files beside a run, those begun nearest to its time first."""
+    """Return the events files beside a run, those created nearest to the run's time first."""
     recorded = time_in_name(run.path.name)
     files = sorted(
         _events_files(run.path),
@@ -88,7 +88,7 @@ def _nearest_files(run: RunFiles) -> list[Path]:
 
 
 def version_of_producer(producer: int) -> str:
-    """Return the release whose graphs have this number, or the two nearest releases."""
+    """Return the release whose graphs have this producer number, or the two nearest releases."""
     if producer in _PRODUCERS:
         return _PRODUCERS[producer]
     if producer == _PRODUCER_OF_1_15:
@@ -101,7 +101,7 @@ def version_of_producer(producer: int) -> str:
 
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
-    """Yield time and path of the events files that the run's program may have written."""
+    """Yield the time and path of each events file that the run's program may have written."""
     run = Path(os.path.abspath(run))  # noqa: PTH100 - links are kept as they are
     log = run.parents[2] if run.parts[-3:-1] == ("plugins", "profile") else run
     roots = [log, log.parent] if log.name in {"train", "validation"} else [log]
@@ -116,7 +116,6 @@ def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
 
 
 def _producer(file: Path) -> int | None:
-    """Return the producer of the first graph in an events file."""
     with suppress(BrokenMessageError):
         for record in islice(_records(file), MAX_RECORDS):
             graph = Message(record).message(_GRAPH_DEF)
@@ -126,10 +125,10 @@ def _producer(file: Path) -> int | None:
 
 
 def recorded_graphs(run: RunFiles) -> Iterator[tuple[Path, memoryview, bool]]:
-    """Yield the graphs in the events files beside a run, with their file, nearest first.
+    """Yield the file and bytes of each graph in the events files beside a run, nearest file first.
 
-    The flag is set for a RunMetadata (`run_metadata_graph`, python/ops/summary_ops_v2.py), not for
-    a GraphDef.
+    The flag is True for a RunMetadata (`run_metadata_graph`, python/ops/summary_ops_v2.py) and
+    False for a GraphDef.
     """
     for file in _nearest_files(run):
         with suppress(BrokenMessageError):

@@ -1,8 +1,8 @@
 """Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the xplane.
 
-A process is a plane and a thread is a line; times are in microseconds, and arguments are texts. Op
-events are named by type; `args.long_name` has the name. The list ends with an empty object. The
-format lacks events without duration, such as allocations.
+A process is a plane, and a thread is a line. Times are in microseconds, and arguments are texts. Op
+events are named by op type; `args.long_name` has the op's name. The list ends with an empty object.
+The format lacks events without duration, such as allocations.
 
 Events are parsed one by one, so that they are never all in memory as objects. Times are read as
 decimals: a picosecond is the sixth decimal place.
@@ -32,11 +32,11 @@ _decode: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: 
 
 
 def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None) -> Trace:
-    """Read a trace; `Trace.damage` describes unreadable parts.
+    """Read a trace. `Trace.damage` describes unreadable parts.
 
     Args:
         data: The content of the file.
-        is_cut: Whether the content is known to end early; it is then read up to there.
+        is_cut: Whether the content is known to end early. If so, the readable part is returned.
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
@@ -70,7 +70,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     trace = builder.build()
     if trace.events and not any(_PLANE.fullmatch(plane.name) for plane in trace.planes):
         msg = (
-            "this is a trace of another program: no process has a name that TensorFlow gives "
+            "this is a trace of another program: no process has a name as in TensorFlow's traces "
             "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
         )
         raise TraceFormatError(msg)
@@ -78,7 +78,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
 
 
 def _read_events(text: str, at: int, builder: TraceBuilder) -> tuple[int, int] | None:
-    """Read the list from `at` on; return where the damage begins and where it was noticed."""
+    """Read the list from `at` on. Return where damage begins and where it was noticed, or None."""
     between = _BETWEEN.match(text, at)
     while between is not None and between[1] != "]":
         at = between.end()
@@ -102,10 +102,10 @@ def _size(text: str) -> int:
 
 
 def _add(builder: TraceBuilder, element: Json) -> None:
-    """Add an element of the list; flows, counters, and the empty one at the end are ignored.
+    """Add an element of the list. Flows, counters, and the empty last element are ignored.
 
     Raises:
-        ValueError: It cannot be read.
+        ValueError: The element cannot be read.
     """
     phase = element.get("ph") if isinstance(element, dict) else None
     if not isinstance(element, dict) or (element and not (phase and isinstance(phase, str))):
@@ -147,7 +147,7 @@ def _event(builder: TraceBuilder, element: dict[str, Json]) -> None:
 
 
 def _key(value: Json) -> int:
-    """Return the id of a process or thread."""
+    """Return the id of a process or thread, 0 if missing, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | None):
         raise ValueError  # noqa: TRY004 - as for other values
     if value is not None and not -(2**63) <= value < 2**63:
@@ -156,7 +156,7 @@ def _key(value: Json) -> int:
 
 
 def _picoseconds(value: Json) -> int:
-    """Convert microseconds to whole picoseconds."""
+    """Convert microseconds to whole picoseconds, or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError  # noqa: TRY004 - as for other values
     # Check it before the conversion: 1e999999999 would take up all memory as an integer.
@@ -169,7 +169,7 @@ def _picoseconds(value: Json) -> int:
 
 
 def _stat(value: Json) -> str | int | float | None:
-    """Return an argument as a stat; nested ones, which TensorFlow does not write, as JSON."""
+    """Return an argument as a stat. Nested values, which TensorFlow does not write, become JSON."""
     if isinstance(value, Decimal):
         return float(value)
     if value is None or isinstance(value, str | int):

@@ -1,4 +1,4 @@
-"""Decodes an XSpace (the content of an `.xplane.pb` file), and the options it was recorded with."""
+"""Decodes an XSpace, the content of an `.xplane.pb` file, and its recording options."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +38,7 @@ _Found = TypeVar("_Found")
 
 
 class _Tally(MemoryNeed):
-    """The memory that a file needs, and the bytes that could not be read."""
+    """The memory that a file's report needs, and the bytes that could not be read."""
 
     bytes_lost = places = 0
 
@@ -48,10 +48,10 @@ class _Tally(MemoryNeed):
 
 
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
-    """Decode a serialized XSpace; `Trace.damage` describes unreadable parts.
+    """Decode a serialized XSpace. `Trace.damage` describes unreadable parts.
 
     Args:
-        buffer: The file, which must not change: strings are read from it on demand.
+        buffer: The file. It must not change, because strings are read from it on demand.
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
@@ -87,7 +87,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
     elif why == wire.UNREADABLE and not n_planes:
         msg = f"this is not an XSpace: no field begins at byte {stop:,}; {_GIVE_A_TRACE}"
     elif len(b) and not n_planes and not n_strings:
-        msg = f"this is not an XSpace: it has none of its fields; {_GIVE_A_TRACE}"
+        msg = f"this is not an XSpace: it has no XSpace field; {_GIVE_A_TRACE}"
     if msg:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
@@ -168,7 +168,7 @@ def _decode_lines(
 
 
 def _in_parts(work: Callable[[range], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
-    """Call `work` for ranges of lines with about equal bytes, in threads if worthwhile."""
+    """Call `work` for ranges of lines of about equal size, in threads if there is enough work."""
     total = np.concatenate([[0], np.cumsum(sizes)])
     if total[-1] < _WORTH_THREADS:
         return [work(range(len(sizes)))]

@@ -49,7 +49,7 @@ _ON_HOST: Final = frozenset({"_HostSend", "_HostRecv"})
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TransferCosts:
-    """The costs of a run's transfers; each field has the most expensive first."""
+    """The costs of a run's transfers. Each field lists the most expensive first."""
 
     small_transfers: tuple[SmallTransfersRecord, ...]
     device_to_host_syncs: tuple[DeviceToHostSyncRecord, ...]
@@ -85,9 +85,9 @@ def _us(ps: float | None) -> float | None:
 
 
 def _small_transfers(traffic: Traffic) -> tuple[SmallTransfersRecord, ...]:
-    """Find groups of many small transfers, the longest first.
+    """Find groups of many small transfers, longest total time first.
 
-    A transfer is small if it takes more than four times as long as its bytes need on its link.
+    A transfer is small if it takes more than four times as long as its bytes need on the link.
     """
     table = traffic.table
     rates = np.array([*(link.bytes_per_s for link in traffic.links), np.nan])[table["link"]]
@@ -133,7 +133,7 @@ def _small_transfers(traffic: Traffic) -> tuple[SmallTransfersRecord, ...]:
 def _device_to_host_syncs(
     traffic: Traffic, ops: pd.DataFrame, hosts: Sequence[HostFacts]
 ) -> tuple[DeviceToHostSyncRecord, ...]:
-    """Find the scalars that at least half of the steps read back, longest waits first."""
+    """Find scalars that are read back in at least half of the steps, longest wait first."""
     table = _with_consumers(traffic.table, ops, hosts)
     is_scalar = table["bytes"].le(_SCALAR_BYTES).fillna(value=False)
     # Control flow branches on scalars only.
@@ -172,7 +172,6 @@ def _device_to_host_syncs(
 def _with_consumers(
     table: pd.DataFrame, ops: pd.DataFrame, hosts: Iterable[HostFacts]
 ) -> pd.DataFrame:
-    """Return the transfers with the type and placement of each consumer."""
     by_id = ops.set_index("op_id")
     names = table["consumer_name"].cat.categories
     recorded: dict[str, str] = {}
@@ -190,7 +189,7 @@ def _with_consumers(
 
 
 def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
-    """Return the type of the nodes with each name, if they all have the same type."""
+    """Return the op type for each node name, if all nodes with that name have the same type."""
     instances = [i for f in capture_file.functions for i in f.instances]
     graphs = [graph for i in instances for graph in (i.input, *i.partitions)]
     found = {}
@@ -202,7 +201,6 @@ def _node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, st
 
 
 def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
-    """Return the reader of a transfer's value, and the certainty."""
     name = _text(transfer["consumer_name"])
     if transfer["via"] == "python":
         return "python", "certain"
@@ -220,12 +218,11 @@ def _reader(transfer: pd.Series[Any]) -> tuple[Reader, Certainty]:
 
 
 def _text(value: object) -> str | None:
-    """Return a value of a text column, None for null."""
     return value if isinstance(value, str) else None
 
 
 def _wait_ps(transfers: pd.DataFrame) -> int | None:
-    """Return the time from the requests of transfers to their ends; None if unknown."""
+    """Return the total time between transfers' requests and their ends, or None if unknown."""
     known = transfers.dropna(subset=["launch_ps", "duration_ps"])
     requested = known["launch_ps"].to_numpy(np.int64)
     end = (known["start_ps"] + known["duration_ps"]).to_numpy(np.int64)
@@ -234,7 +231,7 @@ def _wait_ps(transfers: pd.DataFrame) -> int | None:
 
 
 def _idle_after_ps(traffic: Traffic, transfers: pd.DataFrame) -> int | None:
-    """Return how long a device was idle right after its transfers; None if unknown."""
+    """Return how long a device was idle right after its transfers, or None if unknown."""
     first = transfers.iloc[0]
     busy = traffic.busy.get((first["host"], first["device"]))
     if busy is None:

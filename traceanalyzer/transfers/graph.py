@@ -1,4 +1,4 @@
-"""The graph of transfers, between ops or between devices, also as a file."""
+"""The graph of transfers between ops or between devices, and its export to files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NOT_IN_XML: Final = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000100
 def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
     """Return the graph of transfers between ops.
 
-    Nodes are op ids, `name:X` for an op known only by name, and `host` or `gpu:0` for an unknown
-    op, with the attributes `label` and `placement`. Edges are keyed by direction and have the
-    attributes of `sums`.
+    Nodes are op ids, `name:X` for an op known only by name, or a memory such as `host` or `gpu:0`
+    for an unknown op. They have the attributes `label` and `placement`. Edges are keyed by
+    direction and have the attributes described in `sums`.
     """
     graph = _graph(traffic, "source", "target")
     columns = (ops[c] for c in ("op_id", "name", "type", "placement"))
@@ -44,7 +44,7 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
 
 
 def device_graph(traffic: Traffic) -> nx.MultiDiGraph[str]:
-    """Return the graph of transfers between memories: `host`, `gpu:0`; edges are as above."""
+    """Return the graph of transfers between memories (`host`, `gpu:0`), with edges as above."""
     graph = _graph(traffic, "source_memory", "target_memory")
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
@@ -62,13 +62,13 @@ def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tup
     """Sum transfers by some columns of a table and their direction.
 
     Returns:
-        Sorted tuples: the keys, the direction, and the sums of known values, None if none is known:
+        Sorted tuples of the keys, the direction, and sums of known values (None if none is known):
         `bytes`, `count`, `unknown_bytes` (number of transfers without a size), `total_ps`,
-        `exposed_ps` (idle time of devices because of them), `hidden_ps` (time in which a kernel of
-        their device ran), `bytes_per_s` of those with size and time, `link_bytes_per_s` and
-        `link_source` (see `Link`; None if they took different links), and, by host memory and by
-        whether the host waited, `pageable_count`, `pageable_bytes`, `pinned_count`, `pinned_bytes`,
-        `async_count`, `sync_count`.
+        `exposed_ps` (idle time of devices due to the transfers), `hidden_ps` (time in which a
+        kernel of their device ran), `bytes_per_s` (of transfers with size and time),
+        `link_bytes_per_s` and `link_source` (see `Link`; None for different links),
+        `pageable_count`, `pageable_bytes`, `pinned_count`, and `pinned_bytes` (by host memory),
+        `async_count` and `sync_count` (by whether the host waited).
     """
     grouped = table.groupby([*keys, "direction"], observed=True)
     group, number = np.asarray(grouped.ngroup(), np.int64), grouped.ngroups
@@ -117,8 +117,8 @@ def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tup
 def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
     r"""Return a transfer graph as GraphML.
 
-    Nodes and edges are numbered: a node's name is its attribute `node`, an edge's key its attribute
-    `direction`. Unknown values are left out. Characters that XML forbids are escaped: `\x07`.
+    Nodes and edges are numbered. A node's name is in its attribute `node`, and an edge's key in its
+    attribute `direction`. Unknown values are left out. Characters that XML forbids become `\x07`.
     """
     plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     number = {node: f"n{k}" for k, node in enumerate(graph)}

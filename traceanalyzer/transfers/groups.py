@@ -1,4 +1,4 @@
-"""The transfers between groups of ops: by name scope, or by type for names without a scope."""
+"""Groups transfers by the name scopes of their ops, or by op type for names without a scope."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _MAX_FLOWS: Final = 2000
 _MAX_SCOPES: Final = 32  # of a name
 
 
-class _End(NamedTuple):
+class _SharedEnd(NamedTuple):
     """An op at one end of transfers, or an unknown op."""
 
     node: str  # of the transfer graph
@@ -27,14 +27,14 @@ class _End(NamedTuple):
 
 
 # Ends that share a name scope or a type, with its name.
-_Group = tuple[str, Sequence[_End]]
+_Group = tuple[str, Sequence[_SharedEnd]]
 
 
 def transfer_flows(traffic: Traffic, ops: pd.DataFrame) -> Flows:
     """Return all transfers as flows between groups of ops; each transfer is in one flow.
 
-    Heavy scopes are divided into inner scopes while there is room. The weight of an op is the sum
-    of its shares of bytes, of time and of the number of transfers: four bytes per step matter too.
+    Heavy scopes are divided into inner scopes while there is room. An op's weight is the sum of its
+    shares of bytes, time, and number of transfers, so that four bytes per step matter, too.
     """
     table = traffic.table
     shares = [
@@ -73,7 +73,6 @@ def transfer_flows(traffic: Traffic, ops: pd.DataFrame) -> Flows:
 
 
 def _numbers(nodes: "pd.Series[str]", groups: Sequence[_Group]) -> "pd.Series[int]":
-    """Return the group of each node."""
     found = {end.node: k for k, (_, group) in enumerate(groups) for end in group}
     return nodes.map(found).astype(int)
 
@@ -87,18 +86,18 @@ def _node(group: _Group, memory: str) -> FlowNode:
     return FlowNode(label=label, memory=memory, ops=len(ends), op_id=op_id)
 
 
-def _end(node: str, named: dict[str, tuple[str, str]], weight: float) -> _End:
+def _end(node: str, named: dict[str, tuple[str, str]], weight: float) -> _SharedEnd:
     if node not in named and not node.startswith("name:"):
-        return _End(node, node, (), weight)
+        return _SharedEnd(node, node, (), weight)
     bare = node.removeprefix("name:")
     name, op_type = named.get(node, (bare, bare))
     *scopes, _ = name.split("/", _MAX_SCOPES)
     # An op without a scope can only be grouped by its type.
-    return _End(node, name, ("scope", *scopes) if any(scopes) else ("type", op_type), weight)
+    return _SharedEnd(node, name, ("scope", *scopes) if any(scopes) else ("type", op_type), weight)
 
 
-def _divided(ends: Iterable[_End], most: int) -> list[_Group]:
-    """Return the groups of a side, the heaviest first and the others last."""
+def _divided(ends: Iterable[_SharedEnd], most: int) -> list[_Group]:
+    """Return at most `most` groups, heaviest first, with the kind `others` last."""
     parts = _parts(ends, 2)
     whole: set[str] = set()  # first nodes of parts that cannot be divided for lack of room
     while True:
@@ -122,16 +121,16 @@ def _divided(ends: Iterable[_End], most: int) -> list[_Group]:
     return [*groups[: most - 1], (f"{len(rest):,} others", rest)]
 
 
-def _parts(ends: Iterable[_End], depth: int) -> list[list[_End]]:
+def _parts(ends: Iterable[_SharedEnd], depth: int) -> list[list[_SharedEnd]]:
     """Group ends by the first names of their paths; each shorter path is a part of its own."""
-    by_path: dict[tuple[str, ...], list[_End]] = defaultdict(list)
+    by_path: dict[tuple[str, ...], list[_SharedEnd]] = defaultdict(list)
     for end in ends:
         alone = len(end.path) < depth
         by_path[("", end.node) if alone else end.path[:depth]].append(end)
     return list(by_path.values())
 
 
-def _common_path(ends: Sequence[_End]) -> tuple[str, ...]:
+def _common_path(ends: Sequence[_SharedEnd]) -> tuple[str, ...]:
     first, last = min(end.path for end in ends), max(end.path for end in ends)
     same = takewhile(lambda names: names[0] == names[1], zip(first, last, strict=False))
     return tuple(name for name, _ in same)

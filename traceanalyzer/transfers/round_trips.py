@@ -1,7 +1,7 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
-With a capture, the graph that ran shows the ops on the way. Without one, only single ops are found,
-which take a value from a GPU and send one back.
+With a capture file, the recorded graph shows the ops in between. Without one, only round trips of a
+single op are found, which takes a value from a GPU and sends a value back.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RoundTripOp(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoundTrip:
-    """Ops on the CPU between a transfer from a GPU and one to it."""
+    """CPU ops between a transfer from a GPU and a transfer to a GPU."""
 
     host: str
     function: str | None  #: as tables name it
@@ -70,7 +70,7 @@ def round_trips(
 ) -> list[RoundTrip]:
     """Return the round trips of a host, most bytes first.
 
-    `records` are those in the capture file, by row of the table of ops.
+    `records` are the ops' records in the capture file, by row of the op table.
     """
     host = _HostTransfers(transfers, ops)
     found: list[RoundTrip] = []
@@ -82,7 +82,7 @@ def round_trips(
 
 
 class _HostTransfers:
-    """The transfers of one host between host and device, by the ops on the host's side."""
+    """One host's transfers between host and device, by the ops at their host end."""
 
     def __init__(self, transfers: pd.DataFrame, ops: pd.DataFrame) -> None:
         self.transfers = transfers.reset_index(drop=True)
@@ -95,11 +95,10 @@ class _HostTransfers:
         self.row_of = {str(op_id): row for row, op_id in enumerate(ops["op_id"])}
 
     def op(self, row: int) -> RoundTripOp:
-        """Return the op in a row of the op table."""
         return RoundTripOp(*(str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type")))
 
     def round_trips_of_single_ops(self, known: Iterable[str | None]) -> Iterator[RoundTrip]:
-        """Yield the round trips of single ops, except those of known ops."""
+        """Yield the round trips of single ops, except ops of known round trips."""
         ops = self.ops
         computes = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["is_eager"]
         members = set(ops["op_id"][computes]).difference(known)
@@ -116,7 +115,6 @@ class _HostTransfers:
             )
 
     def _by_op(self, transfers: NDArray[np.int64], end: str) -> dict[Any, list[int]]:
-        """Return the transfers of each op at one of their ends."""
         column = self.transfers[end].iloc[transfers]
         found = column.groupby(column, observed=True).indices
         return {op_id: transfers[at].tolist() for op_id, at in found.items()}
@@ -130,7 +128,6 @@ class _HostTransfers:
         certainty: Certainty,
         function: object,
     ) -> RoundTrip:
-        """Return the round trip of some ops and transfers."""
         return RoundTrip(
             host=str(self.transfers["host"].iloc[leaving[0]]),
             function=function if isinstance(function, str) else None,
@@ -141,7 +138,6 @@ class _HostTransfers:
         )
 
     def _totals(self, transfers: Sequence[int]) -> RoundTripTransfers:
-        """Sum transfers; None if no value is known."""
         part = self.transfers.iloc[list(transfers)]
         sums = (part[c].sum(min_count=1) for c in ("bytes", "duration_ps", "exposed_ps"))
         size, took, exposed = (None if pd.isna(each) else int(each) for each in sums)
@@ -157,7 +153,7 @@ class _HostTransfers:
 
 
 class _PlacedGraph:
-    """The graph of one placed instance of a function; nodes by number."""
+    """The graph of one placed instance of a function, with numbers as nodes."""
 
     def __init__(self, instance: Instance) -> None:
         self.graph = graph = instance.input
@@ -171,7 +167,7 @@ class _PlacedGraph:
 
     @cached_property
     def _passable(self) -> nx.DiGraph[int]:
-        """The part of the graph that values can pass through on a CPU."""
+        """The part of the graph on the CPU through which values can pass."""
         ops = self.graph.ops
         roles = {op: role_of_type(op) for op in set(ops) - _NOT_ON_THE_WAY}
         passes = {op for op, role in roles.items() if role in {Role.COMPUTE, Role.RUNTIME}}
@@ -180,24 +176,22 @@ class _PlacedGraph:
         return passable
 
     def find(self, name: str) -> int:
-        """Return the node of that name, or the node it is derived from; -1 if there is neither."""
         for base in (name, *base_names(name)):
             if (at := self.graph.index(base)) != UNKNOWN:
                 return at
         return UNKNOWN
 
     def find_all(self, names: Iterable[str]) -> set[int]:
-        """Return the nodes with the given names that are in the graph."""
         return {node for name in names if (node := self.find(name)) != UNKNOWN}
 
     def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
-        """Yield connected parts of the nodes between arriving and leaving transfers.
+        """Yield the connected parts of the nodes between arriving and leaving transfers.
 
         Within a part, producers come before consumers, except in loops.
 
         Args:
             first: Nodes that take a value from a device.
-            last: Nodes that send a value to it.
+            last: Nodes that send a value to a device.
         """
         bounded: Any = self._passable.copy()
         bounded.add_nodes_from((_START, _END))
@@ -215,7 +209,7 @@ class _PlacedGraph:
 
 
 class _Recorded:
-    """A host's ops and transfers, by their function and node in the recorded graphs."""
+    """A host's ops and transfers, by function and node in the recorded graphs."""
 
     def __init__(self, host: _HostTransfers, records: Sequence[OpRecord | None]) -> None:
         self._host = host
@@ -232,7 +226,6 @@ class _Recorded:
         self._full_names = {label: min(of) for label, of in called.items() if len(of) == 1}
 
     def round_trips(self, capture_file: CaptureFile) -> Iterator[RoundTrip]:
-        """Yield the round trips in the recorded graphs."""
         takes = self._by_function(self._host.arriving, "consumer", "producer")
         gives = self._by_function(self._host.leaving, "producer", "consumer")
         seen: set[tuple[str, frozenset[str]]] = set()
@@ -257,7 +250,7 @@ class _Recorded:
     def _by_function(
         self, rows: NDArray[np.int64], end: str, far_end: str
     ) -> dict[str, dict[str, list[int]]]:
-        """Return transfers by function and node at one of their ends."""
+        """Return the given transfers by function and by the node at one of their ends."""
         found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         row_of = self._host.row_of
         columns = [end, f"{end}_name", "function", far_end]
@@ -281,7 +274,7 @@ class _Recorded:
         takes: _ByNode,
         gives: _ByNode,
     ) -> RoundTrip:
-        """Return a round trip; `takes` and `gives` are the transfers by node."""
+        """Return a round trip. `takes` and `gives` are arriving and leaving transfers by node."""
         arriving, leaving = (
             sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
             for side in (takes, gives)

@@ -1,4 +1,4 @@
-"""A run's transfers with their ends, the time hidden by compute, links, and steps."""
+"""A run's transfers with their ends, hidden time, links, and steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MAX_LANES: Final = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostFacts:
-    """Facts about a host that its tables lack."""
+    """Facts about a host that are not in its tables."""
 
     name: str
     device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
@@ -47,11 +47,11 @@ class HostFacts:
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkRate:
     """The maximum rate of a device's transfers in one direction.
 
-    It is the bandwidth of PCI Express or of the device's memory. Otherwise, it is the rate of the
-    fastest large transfer in that direction (`seen`), which is a lower bound.
+    This is the bandwidth of PCI Express or of the device's memory. If that is unknown, it is the
+    rate of the fastest large transfer in that direction (`seen`), which is a lower bound.
     """
 
     bytes_per_s: float  #: one way
@@ -60,19 +60,19 @@ class Link:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Traffic:
-    """The transfers of a run, measured."""
+    """The measured transfers of a run, and what they were measured against."""
 
     #: The transfer table, with further columns. `source`, `target`: an op id, `name:X` for an op
     #: known only by name, otherwise the memory. `source_memory`, `target_memory`: `host`, `gpu:0`.
     #: `hidden_ps`: the time in which a kernel of its device ran, null if unknown. `link`: index
     #: into `links`, -1 if unknown. `step`: row of the step table, -1 for none.
     table: pd.DataFrame
-    links: tuple[Link, ...]
+    links: tuple[LinkRate, ...]
     busy: Mapping[tuple[str, str], Intervals]  #: compute and copy time by host and device
     steps_of_host: Mapping[str, int]  #: how many steps each host has
 
     def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
-        """Return how many of the transfers are in each step of their hosts; empty without steps.
+        """Return how many of the transfers are in each step of their hosts, or [] without steps.
 
         Here, a step lasts until the next one begins, since programs read values after a step.
         """
@@ -90,8 +90,8 @@ def measure(
 ) -> Traffic:
     """Measure the transfers of a run.
 
-    If the link is unknown, or slower than a transfer, the fastest large transfer in that direction
-    is the reference.
+    If a link's rate is unknown or below that of a transfer, the rate of the fastest large transfer
+    in that direction is used.
     """
     start = transfers["start_ps"].to_numpy(np.int64)
     took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
@@ -103,14 +103,14 @@ def measure(
             host.device_properties, host.capture_file.gpus if host.capture_file else ()
         ).items()
     }
-    links: dict[Link, int] = {}
+    links: dict[LinkRate, int] = {}
     link = np.full(len(transfers), -1, np.int64)
     ends = ["host", "device", "direction"]
     for _, part in transfers[ends].groupby(ends, observed=True, dropna=False):
         host, device, direction = part.iloc[0]
         chosen, seen = known.get((host, device, direction)), fastest.get(direction)
         if seen is not None and (chosen is None or seen > chosen.bytes_per_s * _TOLERANCE):
-            chosen = Link(seen, "seen")
+            chosen = LinkRate(seen, "seen")
         if chosen is not None:
             link[part.index] = links.setdefault(chosen, len(links))
     busy: dict[tuple[str, str], Intervals] = {}
@@ -141,7 +141,6 @@ def measure(
 
 
 def _ends(transfers: pd.DataFrame) -> dict[str, pd.Series[Any]]:
-    """Return the memories that each transfer reads and writes, and the ops there, if known."""
     device, direction = transfers["device"], transfers["direction"]
     names = [*map(placement_of_device, device.cat.categories), _UNSEEN_DEVICE]
     own = np.array(names, object)[device.cat.codes]
@@ -186,32 +185,32 @@ def _fastest(transfers: pd.DataFrame, took_ps: NDArray[np.int64]) -> dict[str, f
 
 def hardware_links(
     device_properties: Mapping[str, Mapping[str, str]], gpus: Sequence[Mapping[str, Json]]
-) -> dict[tuple[str, str], Link]:
-    """Return the links that the hardware defines, by device plane and direction.
+) -> dict[tuple[str, str], LinkRate]:
+    """Return the hardware's links by device plane and direction.
 
-    Between host and device, this is the PCI Express bandwidth; within a device, half of its memory
-    bandwidth, since a copy reads and writes.
+    A link's rate is the PCI Express bandwidth between host and device, and half of the memory
+    bandwidth within a device, since a copy reads and writes.
 
     Args:
         device_properties: The properties in each device's plane (cupti_collector.cc,
             GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
-        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so a link counts
-            only if all have the same.
+        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so the PCI
+            Express link counts only if all GPUs have the same.
     """
-    links: dict[tuple[str, str], Link] = {}
+    links: dict[tuple[str, str], LinkRate] = {}
     buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}
     bus = pcie_bytes_per_s(*buses.pop()) if len(buses) == 1 else None
     for device, properties in device_properties.items():
         if bus is not None:
-            links |= {(device, direction): Link(bus, "pcie") for direction in ("h2d", "d2h")}
+            links |= {(device, direction): LinkRate(bus, "pcie") for direction in ("h2d", "d2h")}
         bandwidth = properties.get("memory_bandwidth", "")
         if bandwidth.isascii() and bandwidth.isdecimal() and int(bandwidth):
-            links[device, "d2d"] = Link(int(bandwidth) / 2, "memory")
+            links[device, "d2d"] = LinkRate(int(bandwidth) / 2, "memory")
     return links
 
 
 def pcie_bytes_per_s(generation: Json, width: Json) -> float | None:
-    """Return a PCI Express link's bandwidth in one direction; None if there is no such link."""
+    """Return a PCI Express link's bandwidth in one direction, or None for an unknown link."""
     if not isinstance(generation, int) or not isinstance(width, int):
         return None
     lane = _LANE_BYTES_PER_S.get(generation)

@@ -21,8 +21,8 @@ from tensorflow.python.ops import gen_math_ops
 from tests.capturing.recorder.ours import failing
 from traceanalyzer.capturing.recorder import program, signatures
 from traceanalyzer.capturing.recorder.dumps import Dumps
-from traceanalyzer.capturing.recorder.evidence import Evidence
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.evidence import EvidenceRecorder
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 from traceanalyzer.capturing.recorder.origins import MACHINE
 
 _CLASSES = (
@@ -49,10 +49,10 @@ class Recorder:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "journal"
-        journal = Journal(str(self._path))
+        journal = JournalWriter(str(self._path))
         self.called: list[str] = []
         self.dumps = CountingDumps(str(folder / "graphs"), journal)
-        self.evidence = Evidence(journal, self.dumps, self._called, None)
+        self.evidence = EvidenceRecorder(journal, self.dumps, self._called, None)
 
     def _called(self, name: str) -> None:
         self.called.append(name)

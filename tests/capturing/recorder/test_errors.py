@@ -10,7 +10,7 @@ import pytest
 
 from traceanalyzer.capturing.recorder import errors
 from traceanalyzer.capturing.recorder.errors import ErrorRecorder, journal_fatal
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 
 # As a function of TensorFlow that is recorded raises.
 FAIL = "def fail(error):\n    record('resource_exhausted', error)\n    raise error"
@@ -23,7 +23,7 @@ def _records(folder: Path) -> list[dict[str, Any]]:
 
 def _run(folder: Path, source: str) -> list[dict[str, Any]]:
     """Run a program that calls `fail(error)`, and return the records of its errors."""
-    recorder = ErrorRecorder(Journal(str(folder / "journal")))
+    recorder = ErrorRecorder(JournalWriter(str(folder / "journal")))
     names: dict[str, Any] = {"__name__": "__main__", "record": recorder._record}  # noqa: SLF001
     exec(compile(FAIL, errors.__file__, "exec"), names)  # noqa: S102
     program = folder / "program.py"
@@ -57,7 +57,7 @@ def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path) -> None:
 def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     monkeypatch.setattr(sys, "last_value", None, raising=False)
     journal_fatal(journal)
     assert _records(tmp_path) == []

@@ -13,12 +13,12 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from traceanalyzer.capturing.recorder.environment import GpuChoices, watch_gpu_variable
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(str(tmp_path / "journal"))
+def journal(tmp_path: Path) -> JournalWriter:
+    return JournalWriter(str(tmp_path / "journal"))
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def choices(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuChoices]:
+def choices(journal: JournalWriter, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuChoices]:
     monkeypatch.setattr(context.Context, "set_visible_devices", lambda *_: None)
     found = GpuChoices(journal)
     found.install()
@@ -47,7 +47,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_the_lines_that_set_and_unset_the_variable_are_noted(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    journal: JournalWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context, "_context", None)
     watch_gpu_variable(journal)
@@ -60,14 +60,14 @@ def test_the_lines_that_set_and_unset_the_variable_are_noted(
         assert record["frames"][0][0] == __file__
 
 
-def test_a_variable_that_comes_too_late_is_not(journal: Journal, tmp_path: Path) -> None:
+def test_a_variable_that_comes_too_late_is_not(journal: JournalWriter, tmp_path: Path) -> None:
     tf.config.list_physical_devices()
     watch_gpu_variable(journal)
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     assert written(tmp_path) == []
 
 
-def test_an_error_of_the_program_shows_no_line_of_ours(journal: Journal) -> None:
+def test_an_error_of_the_program_shows_no_line_of_ours(journal: JournalWriter) -> None:
     watch_gpu_variable(journal)
     with pytest.raises(TypeError) as caught:
         os.environ["CUDA_VISIBLE_DEVICES"] = 1  # type: ignore[assignment]

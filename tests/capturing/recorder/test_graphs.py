@@ -15,7 +15,7 @@ from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.capturing.recorder import dumps as graphs
 from traceanalyzer.capturing.recorder.dumps import Dumps
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 
 KEPT = {
     "__inference_f_91.0005.main.before_placer.pb",
@@ -49,7 +49,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @pytest.fixture
 def dumps(tmp_path: Path, variables: dict[str, str]) -> Iterator[Dumps]:
     del variables
-    found = Dumps(str(tmp_path / "graphs"), Journal(str(tmp_path / "journal")))
+    found = Dumps(str(tmp_path / "graphs"), JournalWriter(str(tmp_path / "journal")))
     yield found
     found.finish({}, {})
 
@@ -139,10 +139,10 @@ def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
     program = f"""
 import os
 from traceanalyzer.capturing.recorder.dumps import Dumps
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
-dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
+dumps = Dumps({str(tmp_path / "graphs")!r}, JournalWriter({str(tmp_path / "journal")!r}))
 dumps.ask(is_oldest=False)
 prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
 if os.fork() == 0:
@@ -199,7 +199,7 @@ def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
             for node in graph.node:
                 node.device = label
             (folder / f"{name}output.pbtxt").write_text(text_format.MessageToString(graph))
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     Dumps(str(folder), journal).finish(
         {
             "f_1": frozenset({"x", "y"}),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
@@ -17,7 +17,7 @@ def _lines(path: Path) -> list[dict[str, Any]]:
 
 
 def test_threads_do_not_write_into_each_others_lines(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     text = "x" * 100_000
 
     def write(number: int) -> None:
@@ -35,7 +35,7 @@ def test_threads_do_not_write_into_each_others_lines(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_is_silent(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     journal.write("parent")
     child = os.fork()
     if child == 0:
@@ -47,7 +47,7 @@ def test_a_forked_child_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_line_that_the_disk_cut_spoils_no_other(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
     try:
@@ -63,7 +63,7 @@ def test_a_line_that_the_disk_cut_spoils_no_other(tmp_path: Path) -> None:
 
 
 def test_a_note_is_written_once(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
+    journal = JournalWriter(str(tmp_path / "journal"))
     for _ in range(3):
         journal.note("limit", "info", "told once")
         journal.failed("an op", ValueError("x" * 1000))
@@ -72,13 +72,13 @@ def test_a_note_is_written_once(tmp_path: Path) -> None:
         ("note", "limit", "info"),
         ("note", "recorder_failed:an op", "warning"),
     ]
-    assert notes[1]["message"].startswith("an op was not recorded: ValueError: xxx")
+    assert notes[1]["message"].startswith("could not record an op: ValueError: xxx")
     assert len(notes[1]["message"]) < 400
 
 
 def test_what_the_program_raised_within_our_code_goes_on(tmp_path: Path) -> None:
     """A handler of a signal runs wherever the program is: in the recorder too."""
-    journal = Journal(str(tmp_path / "journal.jsonl"))
+    journal = JournalWriter(str(tmp_path / "journal.jsonl"))
 
     class Timeout(Exception):  # noqa: N818 - a program's own
         pass

@@ -9,7 +9,7 @@ from tensorflow.python.framework import versions
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from traceanalyzer.capturing.recorder import profiler
-from traceanalyzer.capturing.recorder.hooks import Journal
+from traceanalyzer.capturing.recorder.hooks import JournalWriter
 from traceanalyzer.capturing.recorder.profiler import Profiler, ProfilerError
 from traceanalyzer.capturing.recorder.program import Settings
 
@@ -71,7 +71,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         monkeypatch.setattr(versions, "VERSION", ".".join(map(str, version)))
         monkeypatch.setattr(_pywrap_profiler, "ProfilerSession", session)
         return (
-            Profiler(settings, Journal(str(journal))),
+            Profiler(settings, JournalWriter(str(journal))),
             logdir / "plugins" / "profile" / "run" / "host.xplane.pb",
             journal,
         )

@@ -12,7 +12,7 @@ from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import supported
-from traceanalyzer.trace.tfevents import TfVersion
+from traceanalyzer.trace.tfevents import VersionSighting
 
 SESSION = {"function": None}
 GPU = {"placement": "gpu:0"}
@@ -27,7 +27,7 @@ def left_of(
     """The causes that are left for an op, beside others, on the CPU by default."""
     op = {"name": "op", "type": op_type, **row}
     run = Example(title="", ops=(op, *others)).run()
-    known = None if version is None else TfVersion(value=version, source="the test")
+    known = None if version is None else VersionSighting(value=version, source="the test")
     run = replace(run, version=known)
     (found,) = (s for s in analyse(run).cpu_ops.values() if s.name == op["name"])
     return Candidates(run).of(found)

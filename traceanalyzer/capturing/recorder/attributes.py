@@ -1,4 +1,4 @@
-"""Attributes and inputs of ops, in the form of the capture file, and the dtypes of inputs.
+"""Encodes the attributes of ops for the capture file, and finds the dtypes of their inputs.
 
 Python values and NumPy arrays become tensors in C++. Their dtypes follow from the rules of
 `TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`), then from the
@@ -29,7 +29,7 @@ _DTYPE_OF_PYTHON: dict[Any, str] = {
 
 
 def as_json(value: Any) -> Any:  # noqa: PLR0911
-    """Write an attribute's value: a dtype as its name, a string as `{"s": ...}`, and so on.
+    """Encode an attribute's value as JSON: a dtype as its name, a string as `{"s": ...}`, etc.
 
     The generated op functions of TensorFlow pass Python scalars, strings, bytes, lists, DTypes or
     their enum numbers, shapes, and protos.
@@ -52,7 +52,7 @@ def as_json(value: Any) -> Any:  # noqa: PLR0911
 
 
 def attribute(kind: str, value: Any) -> Any:
-    """Write an attribute whose kind is known from the OpDef, as in `as_json`."""
+    """Encode an attribute's value as JSON, given the attribute's kind in the OpDef."""
     if kind == "type" and isinstance(value, int):
         return dtype_name(value)
     if kind == "list(type)" and isinstance(value, (list, tuple)):
@@ -84,7 +84,7 @@ def text(value: Any) -> str:
 
 
 def flat(values: Any) -> Iterator[Any]:
-    """Return the values within nested lists."""
+    """Yield the values of nested lists."""
     for value in values:
         if isinstance(value, (list, tuple)):
             yield from flat(value)
@@ -93,7 +93,7 @@ def flat(values: Any) -> Iterator[Any]:
 
 
 def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
-    """Return the size of a variable in bytes; None if dtype or shape are unknown."""
+    """Return the size of a variable in bytes; None if its dtype or shape is unknown."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
     with suppress(TypeError, KeyError):
@@ -105,14 +105,14 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
 
 
 def python_kind(value: Any) -> Any:
-    """Return a key for a Python value, the same for all values that get the same dtype."""
+    """Return a key that is equal for Python values that get the same dtype."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)
 
 
-class Types:
-    """Finds the dtype that each input of an op gets as a tensor."""
+class InputTypes:
+    """Finds the dtype of each input of an op after its conversion to a tensor."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -134,7 +134,7 @@ class Types:
         return None
 
     def attributes(self, op: str, inputs: Any, given: Sequence[Any]) -> dict[str, Any]:
-        """Return the given attributes of an op, and those that follow from its inputs."""
+        """Return an op's attributes: the given ones, and ones inferred from its inputs."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}
         found: dict[str, Any] = {}
@@ -167,7 +167,7 @@ class Types:
     def inputs(
         self, op: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
     ) -> Iterator[tuple[Any, str | None, str]]:
-        """Yield the inputs as tensors: the value, its dtype, and the dtype's attribute or ""."""
+        """Yield the value of each input tensor, its dtype, and the dtype's attribute or ""."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
@@ -190,7 +190,7 @@ class Types:
         return {arg.type_attr: dtype for arg, dtype in pairs if arg.type_attr}
 
     def _own_dtype(self, value: Any) -> str | None:
-        """Return the dtype that a value gets as a tensor by itself, or None."""
+        """Return the dtype that TensorFlow infers from a value alone, or None."""
         dtype = self.dtype(value)
         if dtype is not None:
             return dtype
@@ -204,7 +204,7 @@ class Types:
 
 
 def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:
-    """Yield the values that become tensors. A list is one value if its argument is one tensor."""
+    """Yield the values that become tensors: a list as a whole if the op expects one tensor."""
     if arg is not None and not arg.number_attr and not arg.type_list_attr:
         return iter((value,))
     return flat((value,))

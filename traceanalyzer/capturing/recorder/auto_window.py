@@ -117,10 +117,10 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin a session at an eager loop, or end one that is too large or long enough."""
+        """Begin a session at an eager loop, or end one that is too large or has run long enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
-            return self._begin_with(_EAGER, "from repeated eager ops on") if is_loop else None
+            return self._begin_with(_EAGER, "from a loop of eager ops") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
             self._eager_ops_before = load.eager_ops
@@ -142,13 +142,13 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Begin again if the trace is small: the program itself used the memory."""
+        """Begin a new session if the trace is small: then the program itself used the memory."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None
         self._allowed_bytes = HEAP_BYTES if ended_at < HEAP_BYTES else 4 * ended_at
         self.over, self._kept_rank = False, _SET_UP
-        reason = "after the program had allocated much memory"
+        reason = "after the program allocated a lot of memory"
         is_set_up = self._rank == _SET_UP
         return self._begin(reason) if is_set_up else self._begin_with(self._rank, reason)
 
@@ -169,8 +169,8 @@ class AutoWindow(Window):
         if last - first <= max(self._recorded_s, LEAST_MISSED_S):
             return None
         return (
-            f"not recorded: {label_of(label)}, which the program then called {calls:,.0f} times in "
-            f"{last - first:,.0f} s; --after {first - self._opened:.0f}s records from there"
+            f"not recorded: {calls:,.0f} later calls of {label_of(label)}, over "
+            f"{last - first:,.0f} s; to record them, use --after {first - self._opened:.0f}s"
         )
 
     def _repeats(self, load: Load) -> bool:
@@ -223,11 +223,11 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Return how long was recorded, in words, if that is enough; otherwise None."""
+        """Return the duration of the session, in words, if it is long enough; otherwise None."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S
-            return f"for {elapsed:.0f} s, in which nothing repeated" if is_late else None
+            return f"for {elapsed:.0f} s without repeated calls" if is_late else None
         is_enough = self._begins_with_steps and steps_s >= LEAST_STEPS_S and calls >= NEXT_CALLS
         if elapsed >= WHOLE_S and steps_s >= STEPS_S:
             is_enough = self._rank == _EAGER or calls >= STEPS or steps_s >= LONGEST_STEPS_S

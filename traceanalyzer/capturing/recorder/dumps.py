@@ -30,7 +30,7 @@ from contextlib import suppress
 from typing import Iterable, Mapping
 
 from .ending import OwnDescriptor
-from .hooks import Journal
+from .hooks import JournalWriter
 
 OF_DATASETS = "__inference_Dataset_"  # prefix of the names of dataset functions
 SESSION = "unknown_graph"  # the name of a v1 session's graph in newer versions
@@ -70,7 +70,7 @@ class Dumps:
     because the frames of a generator would appear in the program's tracebacks.
     """
 
-    def __init__(self, folder: str, journal: Journal) -> None:
+    def __init__(self, folder: str, journal: JournalWriter) -> None:
         self._folder = folder
         self._journal = journal
         self._named: OwnDescriptor | None = None  # names the folder for TensorFlow
@@ -90,7 +90,7 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, *, is_oldest: bool) -> None:
-        """Request dumps, before TensorFlow is imported; `is_oldest` means TensorFlow 2.12."""
+        """Request dumps before TensorFlow is imported; `is_oldest` stands for TensorFlow 2.12."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -119,7 +119,7 @@ class Dumps:
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
 
     def taken(self) -> None:
-        """Restore the log level after TensorFlow was imported and has read it."""
+        """Restore the program's log level after TensorFlow has been imported and has read ours."""
         if self._named is None:
             return
         if not self._never_rests:
@@ -149,12 +149,12 @@ class Dumps:
         self.expect()
 
     def iterated(self) -> None:
-        """Note a new iterator, which may instantiate functions of its dataset."""
+        """Switch dumps on for a new iterator, which may instantiate functions of its dataset."""
         if self._awaited:
             self.expect()
 
     def repeated(self, function: str) -> None:
-        """Note that a new function repeats earlier ones."""
+        """Mark a function as a duplicate of earlier ones, so that its dumps are deleted."""
         if len(self._repeated) >= _MOST_REPEATED:
             self._repeated.clear()  # the first instantiations ended long ago
         self._repeated.add(_in_file_names(function))
@@ -198,7 +198,7 @@ class Dumps:
     def finish(
         self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
-        """Accept no more dumps, and delete unneeded ones; see `text_dumps.convert`."""
+        """Stop dumping, delete unneeded dumps, and convert text dumps; see `text_dumps.convert`."""
         self._over = True
         self._wake.set()
         self._leave()
@@ -230,7 +230,6 @@ class Dumps:
                 self._named.point_to(descriptor)
 
     def _reap(self) -> None:
-        """Delete unneeded dumps as they come."""
         while not self._over and os.getpid() == self._process:
             self._wake.wait()
             self._wake.clear()
@@ -240,7 +239,7 @@ class Dumps:
                 threading.Event().wait(_POLL_S)
 
     def _rest(self) -> None:
-        """Switch dumps off if all that are expected have come."""
+        """Switch dumps off if all expected dumps have been written."""
         names = self._needed()
         if self._is_expecting() or not self._are_whole(names):
             return
@@ -267,7 +266,6 @@ class Dumps:
         )
 
     def _needed(self) -> set[str]:
-        """Return the dumps, except those of repeated functions."""
         return {name for name in self._names() if not self._is_repeated(name)}
 
     def _is_repeated(self, name: str) -> bool:
@@ -298,8 +296,8 @@ class Dumps:
             self._journal.note(
                 "graphs_left_out",
                 "warning",
-                f"the program's graphs take more than {_MOST_BYTES >> 30} GB (large constants?): "
-                "the graphs of later functions are not recorded",
+                f"the program's graphs take more than {_MOST_BYTES >> 30} GB, perhaps because of "
+                "large constants; the graphs of later functions are not recorded",
             )
 
 
@@ -337,7 +335,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
 
 
 def flag_in(address: int, content: bytes) -> int | None:
-    """Return the address of the flag of an object's filter if the filter is `*`, or None."""
+    """Return the address of the flag of an object's filter, or None if the filter is not `*`."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

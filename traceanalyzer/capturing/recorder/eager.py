@@ -1,10 +1,10 @@
 """Records every eager op and every call of a function, in order.
 
 TensorFlow's generated op functions run an eager op with `pywrap_tfe.TFE_Py_FastPathExecute`.
-Calls of functions, and ops for which that falls back, run with `TFE_Py_Execute` or
-`TFE_Py_ExecuteCancelable` (python/eager/execute.py). They are replaced by functions that note a
+Calls of functions, and ops that the fast path cannot run, use `TFE_Py_Execute` or
+`TFE_Py_ExecuteCancelable` (python/eager/execute.py). The recorder replaces all three. It records a
 *signature*: op, attributes, dtypes, the requested device, and the line of the user's code. Each
-distinct signature is described once; for each thread, only the sequence of their numbers is kept.
+distinct signature is described once; for each thread, only a sequence of signature numbers is kept.
 This takes about 2 µs per op; TensorFlow's own op callbacks take some 100 µs.
 
 Outside of sessions, only the modules that create resources are watched: the device of a resource
@@ -21,7 +21,7 @@ from typing import Any, Callable, Mapping
 from .attributes import RESOURCE, python_kind, text
 from .dumps import Dumps
 from .frames import known_files, user_frame
-from .hooks import Journal, Part, hide_frame, preceded, unseen
+from .hooks import JournalWriter, RecorderPart, hide_frame, preceded, unseen
 from .origins import note
 from .scopes import Scopes
 from .signatures import Sequences, Signatures
@@ -37,10 +37,10 @@ _CREATING_MODULES = (
 )
 
 
-class EagerRecorder(Part):
+class EagerRecorder(RecorderPart):
     def __init__(  # noqa: PLR0913, PLR0917
         self,
-        journal: Journal,
+        journal: JournalWriter,
         signatures: Signatures,
         scopes: Scopes,
         before_call: Callable[[str, int], None],  # gets the function's name, the thread's number
@@ -293,7 +293,7 @@ class EagerRecorder(Part):
             self._signatures.add_outputs(number, result, name, is_new=is_new)
 
     def _learn(self, op: str) -> int:
-        """Note whether an op makes resources; return where attributes begin in its arguments."""
+        """Record whether an op creates resources; return the position of its first attribute."""
         op_def = self._types.op_def(op)
         end = 3 + (len(op_def.input_arg) if op_def is not None else 0)
         outputs = op_def.output_arg if op_def is not None else ()
@@ -339,7 +339,7 @@ class EagerRecorder(Part):
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
-    """Return a key for an attribute. It contains no objects, which it would keep alive."""
+    """Return a key for an attribute that keeps no objects alive."""
     kind = type(value)
     if kind in plain:
         return value

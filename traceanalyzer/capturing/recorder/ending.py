@@ -1,4 +1,4 @@
-"""Lets the recorder finish before the program ends, or is replaced by another program."""
+"""Finishes the recording before the program ends or another program replaces it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class OwnDescriptor:
         self._file = _file_of(self.number)
 
     def is_ours(self) -> bool:
-        """Return whether it still refers to the original file."""
+        """Return whether the descriptor still refers to the original file."""
         return self._file is not None and _file_of(self.number) == self._file
 
     def point_to(self, other: int) -> None:
-        """Redirect it to `other`, unless the program now reuses the number."""
+        """Redirect the descriptor to `other`, unless the program has reused its number."""
         if self.is_ours():
             os.dup2(other, self.number, inheritable=False)
             self._file = _file_of(self.number)
@@ -115,7 +115,7 @@ class _Ending:
         self._forget: Any = None  # kept for as long as Python may call it
 
     def run(self, reason: str) -> None:
-        """Finish once; a second caller waits until it is done."""
+        """Finish the recording once; a second caller waits until it is finished."""
         if os.getpid() != self._process:
             return
         with shielded(drop=reason == "exit"), self._lock:
@@ -193,7 +193,7 @@ class _Ending:
         return 0
 
     def in_child(self) -> None:
-        """Remove our hooks in a fork, so that it ends as if there were no recorder."""
+        """Remove our hooks in a fork, so that the child ends as if there were no recorder."""
         atexit.unregister(self.at_exit)
         with contextlib.suppress(ValueError, OSError):
             for number in _FATAL:

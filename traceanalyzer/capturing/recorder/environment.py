@@ -1,7 +1,7 @@
 """The program's environment: variables, devices, options, and kernels of other libraries.
 
-Also the lines that choose which GPUs TensorFlow sees, or ask which ones exist: on a machine with
-GPUs, the program may behave differently because of them.
+This module also records the lines that choose the visible GPUs or query which GPUs exist: because
+of them, the program may behave differently on a machine with GPUs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Callable, ClassVar, Iterable
 
 from .attributes import as_json, dtype_name
 from .frames import is_user_file, place_of, user_places
-from .hooks import Journal, Part, followed, loaded
+from .hooks import JournalWriter, RecorderPart, followed, loaded
 
 # Variables that affect devices, kernels, or rewrites. No wide prefixes: an environment also
 # contains secrets (`TF_VAR_...` is Terraform's).
@@ -58,7 +58,7 @@ _CPU = "CPU"  # the type of device in a question that is not about GPUs
 def variables() -> dict[str, str]:
     """Return the environment variables that can affect devices, kernels, or rewrites.
 
-    Call this before TensorFlow is imported: its packages set some themselves (2.12).
+    Call this before TensorFlow is imported: TensorFlow 2.12 sets some of them itself.
     """
     return {
         name: value[:_LONGEST_VARIABLE]
@@ -183,7 +183,6 @@ def foreign_kernels(types: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _values(allowed: Any) -> list[Any]:
-    """Return the values that a kernel accepts: types by name, strings as plain text."""
     types = [dtype_name(number) for number in allowed.type]
     texts = [text.decode("utf-8", "backslashreplace") for text in allowed.s]
     return [*types, *texts, *map(int, allowed.i), *map(bool, allowed.b)][:_MOST_VALUES]
@@ -192,7 +191,7 @@ def _values(allowed: Any) -> list[Any]:
 # --- Lines that choose or ask for GPUs ------------------------------------------------------------
 
 
-def watch_gpu_variable(journal: Journal) -> None:
+def watch_gpu_variable(journal: JournalWriter) -> None:
     """Journal each line that sets or unsets `CUDA_VISIBLE_DEVICES`, until CUDA reads it."""
 
     def changed(_: None, __: Any, key: Any, *value: Any) -> None:
@@ -205,7 +204,7 @@ def watch_gpu_variable(journal: Journal) -> None:
         setattr(mapping, name, followed(getattr(mapping, name), changed))
 
 
-def _write_choice(journal: Journal, how: str, value: str | None, frame: FrameType) -> None:
+def _write_choice(journal: JournalWriter, how: str, value: str | None, frame: FrameType) -> None:
     with contextlib.suppress(Exception):
         frames = [
             (file if file.startswith("<") else os.path.abspath(file), *rest)
@@ -216,7 +215,7 @@ def _write_choice(journal: Journal, how: str, value: str | None, frame: FrameTyp
 
 
 def _has_devices() -> bool:
-    """Return whether TensorFlow has listed the GPUs: then the variable no longer matters."""
+    """Return whether TensorFlow has listed the GPUs. After that, the variable has no effect."""
     if GpuChoices.devices_made:
         return True
     try:
@@ -226,13 +225,13 @@ def _has_devices() -> bool:
     return getattr(current, "_physical_devices", None) is not None
 
 
-class GpuChoices(Part):
+class GpuChoices(RecorderPart):
     """Journals calls that choose visible GPUs, and collects lines that ask which GPUs exist."""
 
     # Whether TensorFlow listed devices in this process: then CUDA has read its variables.
     devices_made: ClassVar[bool] = False
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: JournalWriter) -> None:
         super().__init__()
         self._journal = journal
         self.questions: dict[tuple[str, int], None] = {}  # by file and line

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from .frames import GENERATED, Frame, is_user_file, user_places
-from .hooks import Journal, Part
+from .hooks import JournalWriter, RecorderPart
 
 # Characters kept from the start and end of a message. The middle may list the lines that made an
 # op; the end names the function.
@@ -29,8 +29,8 @@ _NO_DEVICE = (
 )
 
 
-class ErrorRecorder(Part):
-    def __init__(self, journal: Journal) -> None:
+class ErrorRecorder(RecorderPart):
+    def __init__(self, journal: JournalWriter) -> None:
         super().__init__()
         self._journal = journal
         self._count = 0
@@ -48,7 +48,6 @@ class ErrorRecorder(Part):
     def _made(
         self, kinds: dict[str, str], _: None, error: BaseException, *__: Any, **___: Any
     ) -> None:
-        """Record an error if its text contains a pattern of one of the kinds."""
         message = str(getattr(error, "message", ""))  # `str(error)` can take long
         for pattern, kind in kinds.items():
             if pattern in message:
@@ -66,8 +65,8 @@ class ErrorRecorder(Part):
             _write(self._journal, where, error, user_places(sys._getframe(1)), classes)
 
 
-def journal_fatal(journal: Journal) -> None:
-    """Journal the error that ends the program, which Python keeps to print it."""
+def journal_fatal(journal: JournalWriter) -> None:
+    """Journal the error that ended the program; Python keeps it in `sys.last_value`."""
     error = getattr(sys, "last_value", None)
     if not isinstance(error, Exception):
         return
@@ -82,7 +81,11 @@ def journal_fatal(journal: Journal) -> None:
 
 
 def _write(
-    journal: Journal, where: str, error: BaseException, raised: list[Frame], classes: list[str]
+    journal: JournalWriter,
+    where: str,
+    error: BaseException,
+    raised: list[Frame],
+    classes: list[str],
 ) -> None:
     message = str(error)
     if len(message) > _FIRST + _LAST:

@@ -1,4 +1,4 @@
-"""Everything recorded about a program in addition to the trace, and its steps."""
+"""Records the facts about a program that a trace lacks, and marks its steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .environment import GpuChoices, device_facts, foreign_kernels
 from .errors import ErrorRecorder
 from .frames import FramePool
 from .functions import FunctionRecorder
-from .hooks import Journal, Part, loaded
+from .hooks import JournalWriter, RecorderPart, loaded
 from .keras_models import KerasModels
 from .origins import Origins, Strategies
 from .scopes import Scopes
@@ -27,10 +27,10 @@ _CALLS_BEFORE = 2
 _MARK_SOME = ("tensorboard.py", "callbacks.py")
 
 
-class Evidence:
+class EvidenceRecorder:
     def __init__(
         self,
-        journal: Journal,
+        journal: JournalWriter,
         dumps: Dumps,
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
@@ -53,7 +53,7 @@ class Evidence:
         self._eager = EagerRecorder(
             journal, self._signatures, scopes, self._called, dumps, self._functions.stand_in
         )
-        self._parts: tuple[Part, ...] = (
+        self._parts: tuple[RecorderPart, ...] = (
             *(self._choices, origins, self._strategies, scopes, self._eager, self._sessions),
             *(self._functions, ErrorRecorder(journal), self._steps, self._models),
         )
@@ -111,7 +111,6 @@ class Evidence:
         self._dumps.finish(self._functions.definitions, self._called_at)
 
     def _called(self, name: str, thread: int) -> None:
-        """Note that a thread is about to call a function."""
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
@@ -122,7 +121,7 @@ class Evidence:
         self._models.defined(name)
 
 
-class StepMarks(Part):
+class StepMarks(RecorderPart):
     """Marks steps in the trace of a program that does not mark them itself.
 
     A step lasts from one call of a function to the next. The function is the first one that a
@@ -169,7 +168,7 @@ class StepMarks(Part):
             self._open = None
 
     def ended(self, name: str, thread: int) -> None:
-        """Mark the end of a step if a call of this function by this thread ends it."""
+        """Mark the end of a step if this thread's call of the function ends it."""
         if self._open is not None and self._leader == (thread, name):
             self._open.Stop()
             self._open = None
@@ -187,7 +186,7 @@ class StepMarks(Part):
             self._open = traceme("step", step_num=count, _r=1, graph_type=label_of(name))
 
     def _made(self, *_: Any, **keywords: Any) -> None:
-        """Note that a step is marked, by the program or by a Keras callback."""
+        """Record that the program, or a Keras callback, marks its own steps."""
         if "step_num" in keywords:
             self._program_marks = True
             maker = os.path.basename(sys._getframe(2).f_code.co_filename)

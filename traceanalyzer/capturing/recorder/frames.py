@@ -1,4 +1,4 @@
-"""Finds the line of the user's code, and of a library that it called, behind a running frame."""
+"""Finds the line of user code, and of the library that it called, that led to a running frame."""
 
 from __future__ import annotations
 
@@ -48,13 +48,12 @@ def is_user_file(file: str) -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _is_library_file(file: str) -> bool:
-    """Return whether a file belongs to an installed package other than TensorFlow and ours."""
     path = _absolute(file)
     return _is_of_package(path) and not path.startswith((_RECORDER, _tensorflow_folder()))
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file belongs to a package, also one from `pip install --target`."""
+    """Return whether a file belongs to an installed package (also by `pip install --target`)."""
     return any(part in path for part in _PACKAGES) or any(
         path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
@@ -63,7 +62,7 @@ def _is_of_package(path: str) -> bool:
 
 @functools.lru_cache(maxsize=None)
 def _contains_packages(folder: str) -> bool:
-    """Return whether packages were installed into a folder, unless it is the script's own."""
+    """Return whether a folder contains installed packages; the script's own folder never counts."""
     own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
     if folder not in own:
         with suppress(OSError):
@@ -98,10 +97,10 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
-    """Return the innermost place of the user's code, and of a library that it called, or None.
+    """Return the innermost place in user code, and in the library that it called, or None.
 
-    `places` go outwards, each with its file. In a library, places that show a layer or metric come
-    first.
+    `places` are ordered from the inside out, each with its file. In a library, places that show a
+    layer or metric are preferred.
     """
     library = plumbing = None
     for file, place in places:
@@ -116,7 +115,7 @@ def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
 
 
 def is_tracing() -> bool:
-    """Return whether a thread traces a function (python/framework/func_graph.py)."""
+    """Return whether any thread is tracing a function (python/framework/func_graph.py)."""
     return any(
         frame.f_code.co_name == "func_graph_from_py_func"
         for innermost in sys._current_frames().values()
@@ -125,10 +124,10 @@ def is_tracing() -> bool:
 
 
 def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
-    """Return file, line and name of a running frame; for AutoGraph's code, those of its source.
+    """Return the file, line and function name of a running frame, in the original source.
 
-    Functions that AutoGraph has converted run from generated files. If the source is unknown (in
-    threads of a strategy), return those of the next outer user frame.
+    Functions that AutoGraph has converted run from generated files. If their source is unknown (in
+    threads of a strategy), use the next outer user frame.
     """
     while frame is not None:
         code = frame.f_code
@@ -152,7 +151,7 @@ def user_places(frame: FrameType | None) -> list[Frame]:
 
 
 class FramePool:
-    """Numbers frames, each once."""
+    """Assigns a number to each distinct frame."""
 
     def __init__(self) -> None:
         self._numbers: dict[Frame, int] = {}

@@ -1,4 +1,4 @@
-"""Records the user's and the library's line that made each graph node, and its scopes.
+"""Records the lines of user and library code that made each graph node, and its scopes.
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). A
@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable
 
 from .dumps import OF_DATASETS, Dumps, session_graph
 from .frames import GENERATED, FramePool, user_and_library, user_frame
-from .hooks import Journal, Part
+from .hooks import JournalWriter, RecorderPart
 from .origins import locations
 
 _ENOUGH = 3  # functions that are alike
@@ -27,10 +27,10 @@ _NUMBER = re.compile(r"_\d+$")
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
-class FunctionRecorder(Part):
+class FunctionRecorder(RecorderPart):
     def __init__(
         self,
-        journal: Journal,
+        journal: JournalWriter,
         scope_frames: FramePool,
         dumps: Dumps,
         defined: Callable[[str], None],
@@ -88,9 +88,9 @@ class FunctionRecorder(Part):
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return the facts that decide the placement of a function's nodes, and the lines of some.
+    """Return a key that is equal for repeated functions: placement facts, and some nodes' lines.
 
-    The first node has the line that maps a dataset, a middle one the line of the mapped function.
+    The first node has the line that maps a dataset; a middle node has the mapped function's line.
     """
     ops = graph.get_operations()
     some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
@@ -105,14 +105,14 @@ def _contents(graph: Any) -> tuple[Any, ...]:
 def _captured(tensor: Any) -> tuple[Any, ...]:
     """Return the facts that decide where a captured tensor is, such as the identity of a resource.
 
-    Without a GPU all resources are on the CPU, so their devices show nothing.
+    Without a GPU, all resources are on the CPU, so their devices cannot distinguish them.
     """
     number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
 
 
 def line_of(traceback: Any) -> tuple[str, int] | None:
-    """Return the user's innermost line."""
+    """Return the file and line of the innermost frame in user code."""
     user, _ = _places(traceback)
     return None if user is None else (user.filename, user.lineno)
 

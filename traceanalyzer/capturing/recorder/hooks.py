@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-class Journal:
-    """Appends records to a file, one JSON object per line, which survive a killed program.
+class JournalWriter:
+    """Appends JSON records to a file, one per line. They survive if the program is killed.
 
     Any thread may use it. It never raises, and writes nothing in a forked child.
     """
@@ -62,18 +62,17 @@ class Journal:
             self.failed(what, error)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Note a caught error of a part of the recorder.
+        """Record that a part of the recorder raised an error.
 
-        An error of the program, raised by its signal handler in our code, is raised again.
+        If the program's signal handler raised the error while our code ran, raise it again.
         """
         if not _is_ours(error):
             raise error
         reason = f"{type(error).__name__}: {error}"
-        self.note(f"recorder_failed:{what}", "warning", f"{what} was not recorded: {reason[:300]}")
+        self.note(f"recorder_failed:{what}", "warning", f"could not record {what}: {reason[:300]}")
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Return whether the recorder, or a function that it called, raised an error."""
     from .frames import is_user_file
 
     traceback = error.__traceback__
@@ -84,7 +83,7 @@ def _is_ours(error: BaseException) -> bool:
     return type(error).__module__.startswith(known) and not is_in_users_file
 
 
-class Part:
+class RecorderPart:
     """A part of the recorder that replaces functions while it is installed."""
 
     def __init__(self) -> None:
@@ -141,7 +140,7 @@ def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable
 
 
 def hide_frame(error: BaseException) -> None:
-    """Remove the frame that has caught an error from its traceback; a bare `raise` must follow."""
+    """Remove the frame that caught an error from its traceback. A bare `raise` must follow."""
     caught = error.__traceback__
     error.__traceback__ = caught.tb_next if caught is not None else None
 
@@ -178,7 +177,7 @@ def loaded(name: str) -> Any:
 def watch_import(
     name: str, after: Callable[[], None], before: Callable[[], None] = lambda: None
 ) -> None:
-    """Call `before` and `after` around the import of a module, or at once if it is imported.
+    """Call `before` and `after` around the import of a module, or now if it is already imported.
 
     `after` is only called if the import succeeds. Neither is called in a fork.
     """
@@ -192,7 +191,7 @@ def watch_import(
 
 
 class _Finder:
-    """Finds one module through the other finders, until that module has been imported.
+    """Reports the import of one module, which it finds through the other finders.
 
     Programs may ask for the module's spec long before they import it. This class and the loader
     have no base classes: `importlib.abc` would import a dozen modules before the program can put

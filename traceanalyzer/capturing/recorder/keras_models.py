@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from .frames import outwards
-from .hooks import Part, watch_import
+from .hooks import RecorderPart, watch_import
 
 # one_step_on_data, multi_step_on_iterator and so on; train_function and so on of Keras 2
 _STEP = re.compile(r"_step_on_|_(?:train|test|predict)_function_")
@@ -37,8 +37,8 @@ _TRAINER = "keras.src.trainers.trainer"
 _RESOLVES = "_resolve_auto_jit_compile"
 
 
-class KerasModels(Part):
-    """Notes models while they run, without keeping any of them alive."""
+class KerasModels(RecorderPart):
+    """Records facts about models while they run, without keeping the models alive."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class KerasModels(Part):
         self._is_over = False
 
     def install(self) -> None:
-        """Note, once Keras is imported, the models for which it resolves "auto"."""
+        """Once Keras is imported, record the models for which it resolves "auto"."""
         self._sees_all = _TRAINER not in sys.modules  # otherwise models may be compiled already
         watch_import(_TRAINER, self._watch)
 
@@ -107,7 +107,6 @@ class KerasModels(Part):
 
 
 def _recurrent(layer: Any) -> dict[str, Any] | None:
-    """Return the options that an LSTM or GRU layer has; None for another layer."""
     kinds = {kind.__name__ for kind in type(layer).__mro__ if _KERAS.match(kind.__module__)}
     kind = next((name for name in ("LSTM", "GRU") if name in kinds), None)
     if kind is None:
@@ -125,7 +124,6 @@ def _recurrent(layer: Any) -> dict[str, Any] | None:
 
 
 def _function_name(function: Any) -> str:
-    """Return the name of a function, with its module unless that is Keras or TensorFlow."""
     module = str(getattr(function, "__module__", ""))
     name = str(getattr(function, "__name__", type(function).__name__))
     is_known = module.partition(".")[0] in ("keras", "tf_keras", "tensorflow")

@@ -1,4 +1,4 @@
-"""How much memory a session of the profiler takes, and how much is available."""
+"""Measures the memory that a profiler session takes, and the available memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _MallocInfo(ctypes.Structure):
 class HeapGrowth:
     """Growth of the C heap since this object was created.
 
-    glibc knows how much of the heap is in use, but delays other threads while it finds out (50 ms
-    after some epochs of Keras). So the kernel, which only knows pages, is asked first (0.2 ms), and
-    glibc at most 1% of the time.
+    glibc can count the bytes in use, but blocks other threads while it counts (50 ms after some
+    epochs of Keras). So the kernel's page count is read first (0.2 ms), and counting by glibc is
+    limited to 1% of the time.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth, counted in pages while it is small, then as known to glibc."""
+        """Return the growth in bytes: by page count below 64 MiB, otherwise by glibc's count."""
         now = _anonymous_bytes()
         self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages

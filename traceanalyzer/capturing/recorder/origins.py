@@ -1,14 +1,14 @@
 """The origin of a requested device: named in code, or taken from a variable, tensor, or machine.
 
 `tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
-recorder is installed, `.device` of tensors returns another string object for each owner, which
-TensorFlow passes on until it enters the scope.
+recorder is installed, `.device` returns a different string object for each tensor, and TensorFlow
+passes that object on until it enters the scope.
 
 A tensor is on the device of the op that made it. That op is noted on the tensor itself. Constants,
 which are on the device of their scope (see `scopes`), and `.cpu()` copies are not made by an op.
 
 `MirroredStrategy()` and the like use the machine's GPUs, or the CPU if there are none. Devices that
-a program gives to a strategy, and the hosts of devices, count as spelled out.
+a program gives to a strategy, and the hosts of devices, count as named in code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, List, Optional, Tuple
 
 from .frames import Frame, FramePool
-from .hooks import Part, followed
+from .hooks import RecorderPart, followed
 
 # Origins other than the number of a resource; see `Scope` in capture_file/document.
 UNKNOWN = -1
@@ -40,10 +40,10 @@ Scope = Tuple[str, int, Optional[int]]
 
 
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
-    """Return the origin of the device of an op's outputs, from its signature and scopes.
+    """Return the device origin of an op's outputs, given its signature number and scopes.
 
-    If the innermost scope requests the device of another object, its origin is returned: otherwise
-    a loop that requests the device of its own results would have a new origin each time.
+    If the innermost scope requests the device of another object, return that scope's origin:
+    otherwise, a loop that requests the device of its own results would get a new one each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
@@ -73,7 +73,7 @@ def locations(op: Any) -> tuple[Scope, ...]:
     return tuple((str(place.obj), -1, None) for place in found or ())
 
 
-class Origins(Part):
+class Origins(RecorderPart):
     def __init__(self, frames: FramePool) -> None:
         super().__init__()
         self.resource_of: dict[int, int] = {}  # by the id of a handle: its resource's number
@@ -105,9 +105,9 @@ class Origins(Part):
     def of(self, requested: Any, opened: int) -> int | None:
         """Return the origin of a scope's device, given the number of the line that opened it.
 
-        It is the number of a resource; `OP` less the number of the signature that made a tensor;
+        It is the number of a resource; `OP` minus the number of the signature that made a tensor;
         `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
-        is spelled out. `requested` must be the same object that was given to the scope.
+        is named in code. `requested` must be the same object that was given to the scope.
         """
         if id(requested) in self._origins:
             return self._origins[id(requested)]
@@ -132,11 +132,11 @@ class Origins(Part):
         return found
 
     def of_host(self, name: str, *_: Any, **__: Any) -> str:
-        """Return the name of a device's host, which counts as spelled out."""
+        """Return the name of a device's host, which counts as named in code."""
         return self.named(name, None)
 
     def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep the origin of a completed device name; partial names count as spelled out."""
+        """Keep the origin of a completed device name; partial names count as named in code."""
         given = getattr(d, "name", d)
         is_known = id(given) in self._origins or not is_cpu_in_full(given)
         if is_known and "cpu" in str(given).lower():
@@ -152,7 +152,7 @@ class Origins(Part):
         return self.named(name, self.resource_of.get(tensor._id, noted))
 
     def _of_operation(self, name: str, operation: Any) -> str:
-        """Return the device of a graph's op with the origin of its innermost scope on a CPU."""
+        """Return the device name of a graph op, with the origin of its innermost CPU scope."""
         if not is_cpu_in_full(name):
             return name
         copied = getattr(operation, _COPIED, None)
@@ -190,8 +190,8 @@ def _of_line(opened: Frame | None) -> int | None:
     return None if spelt else UNKNOWN
 
 
-class Strategies(Part):
-    """Records strategies of `tf.distribute`, and where their devices were set."""
+class Strategies(RecorderPart):
+    """Records strategies of `tf.distribute`, and the origins of their devices."""
 
     def __init__(self, origins: Origins) -> None:
         super().__init__()

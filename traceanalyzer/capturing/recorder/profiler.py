@@ -1,10 +1,10 @@
 """Sessions of TensorFlow's profiler: ours, with the requested levels, and the program's own.
 
-The Python API of TensorFlow 2.20 and 2.21 ignores its options (`session_manager.cc`; tested, as
-2.12, 2.18 and 2.19, which respect them): the levels are 2 for the host, 1 for devices and 0 for
-Python. TensorFlow's gRPC service, `tensorflow.ProfilerService`, respects them. So for other levels,
-it is started in the program itself and called over the loopback device by grpcio, which TensorFlow
-requires.
+The Python API of TensorFlow 2.20 and 2.21 ignores its options (`session_manager.cc`): the levels
+are always 2 for the host, 1 for devices and 0 for Python. TensorFlow 2.12, 2.18 and 2.19 respect
+the options (all tested), and so does the gRPC service `tensorflow.ProfilerService`. For other
+levels, the recorder starts this service in the program itself, and calls it over the loopback
+device with grpcio, which TensorFlow requires.
 
 The service cannot be stopped, and TensorFlow binds it to every address of the machine
 (`profiler_server.cc`: `[::]:port`). Other machines could then profile the program, and write the
@@ -23,7 +23,7 @@ import sys
 import time
 from typing import Any, Callable, Iterator
 
-from .hooks import Journal, Part
+from .hooks import JournalWriter, RecorderPart
 from .program import Settings
 
 _IGNORES_OPTIONS_SINCE = (2, 20)
@@ -43,7 +43,6 @@ class ProfilerError(Exception):
 
 
 def _is_on() -> bool:
-    """Return whether a profiler is active in this process."""
     from tensorflow.python.profiler import trace
 
     # A function in 2.21; before, a variable that the profiler sets.
@@ -53,7 +52,7 @@ def _is_on() -> bool:
 class Profiler:
     """TensorFlow's profiler with the requested levels, one session at a time."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: JournalWriter) -> None:
         from tensorflow.python.framework import versions
         from tensorflow.python.profiler.internal import _pywrap_profiler
 
@@ -141,7 +140,6 @@ class Profiler:
 
 @contextlib.contextmanager
 def _failing() -> Iterator[None]:
-    """Turn errors of TensorFlow or grpcio into ours."""
     try:
         yield
     except Exception as error:
@@ -190,7 +188,7 @@ class ProfilerService:
             is_refused = self._profile.done()
             if is_refused or time.monotonic() > end_s:
                 self.cancel()
-                why = "refused" if is_refused else f"did not begin within {_BEGIN_S:g} s"
+                why = "refused" if is_refused else f"did not start within {_BEGIN_S:g} s"
                 message = f"the profiler service {why}"
                 raise ProfilerError(message)
             time.sleep(0.001)
@@ -256,7 +254,7 @@ class ScriptSession:
                 self._logdir = os.path.abspath(path)
 
     def trace(self) -> str | None:
-        """Return the trace that it has written, if any."""
+        """Return the path of the trace that the session wrote, or None."""
         if not self._logdir:
             return None
         pattern = os.path.join(glob.escape(self._logdir), "plugins", "profile", "*", "*.xplane.pb")
@@ -265,11 +263,11 @@ class ScriptSession:
         return max((each for each in found if each[0] >= since), default=(0, None))[1]
 
 
-class ProgramWatch(Part):
-    """Notices the first use of TensorFlow, and the program's own profiler sessions."""
+class ProgramWatch(RecorderPart):
+    """Watches for the first use of TensorFlow, and for the program's own profiler sessions."""
 
     def on_first_use(self, used: Callable[[], None]) -> None:
-        """Call back once, just before TensorFlow creates its devices, or at once if they exist.
+        """Call `used` once, just before TensorFlow creates its devices, or now if they exist.
 
         A profiler must not begin earlier: CUPTI initializes CUDA, and a CUDA_VISIBLE_DEVICES that
         the program sets after the import would have no effect.
@@ -294,7 +292,7 @@ class ProgramWatch(Part):
     def on_script_session(
         self, begins: Callable[[ScriptSession], None], ends: Callable[[ScriptSession], None]
     ) -> None:
-        """Call back before the program's own profiler begins, and when it is gone.
+        """Call `begins` before the program's own profiler starts, and `ends` when it is deleted.
 
         Every use (`tf.profiler.experimental.start` and `Profile`, Keras' callback `TensorBoard`,
         `tf.summary.trace_on`) creates a `ProfilerSession`, and drops it when it has stopped.

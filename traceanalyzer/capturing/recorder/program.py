@@ -1,4 +1,4 @@
-"""The recorder in one program: its settings, its beginning, and its end.
+"""Starts and stops the recorder in a program, according to its settings.
 
 The other modules are loaded when TensorFlow is imported, not before.
 """
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .ending import watch_ending
 from .environment import environment_facts, variables, watch_gpu_variable
-from .hooks import Journal, watch_import
+from .hooks import JournalWriter, watch_import
 
 if TYPE_CHECKING:
     from .dumps import Dumps
-    from .evidence import Evidence
+    from .evidence import EvidenceRecorder
     from .recording import Recording
 
 _OLDEST = (2, 12)
@@ -57,7 +57,7 @@ def prepare(path: str) -> None:
     """Record the program from its import of TensorFlow to its end."""
     with open(path, encoding="utf-8") as file:
         settings = Settings(**json.load(file))
-    journal = Journal(settings.journal)
+    journal = JournalWriter(settings.journal)
     journal.write("started")
     attachment = Attachment(settings, journal)
     with journal.guard("the program"):
@@ -67,12 +67,12 @@ def prepare(path: str) -> None:
 
 
 class Attachment:
-    """The recorder in one program, made before TensorFlow is imported."""
+    """A program's recorder, created before TensorFlow is imported."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: JournalWriter) -> None:
         self._settings = settings
         self._journal = journal
-        self._evidence: Evidence | None = None
+        self._evidence: EvidenceRecorder | None = None
         self._recording: Recording | None = None
         self._variables: dict[str, str] = {}
 
@@ -83,13 +83,13 @@ class Attachment:
         return Dumps(self._settings.graphs, self._journal)
 
     def before_tensorflow(self) -> None:
-        """Request TensorFlow's graphs, before it is imported."""
+        """Request dumps of graphs; called before TensorFlow is imported."""
         with self._journal.guard("the program"):
             self._variables = variables()
             self._dumps.ask(is_oldest=_is_oldest_installed())
 
     def after_tensorflow(self) -> None:
-        """Install the recorder and begin, after TensorFlow was imported."""
+        """Install the recorder and begin recording; called after TensorFlow is imported."""
         with self._journal.guard("the program"):
             self._attach()
 
@@ -117,7 +117,7 @@ class Attachment:
     def _attach(self) -> None:
         import tensorflow as tf
 
-        from .evidence import Evidence
+        from .evidence import EvidenceRecorder
         from .recording import Recording
 
         journal = self._journal
@@ -128,7 +128,7 @@ class Attachment:
             journal.note(
                 "tensorflow_too_old",
                 "warning",
-                f"TensorFlow {tf.__version__} is older than 2.12, the oldest that can be recorded",
+                f"TensorFlow {tf.__version__} is too old: the recorder needs 2.12 or newer",
             )
             return
         journal.write(
@@ -140,7 +140,9 @@ class Attachment:
         )
         recording = self._recording = Recording(self._settings, journal)
         step = recording.before_step if self._settings.window["kind"] == "steps" else None
-        self._evidence = Evidence(journal, self._dumps, recording.before_function_call, step)
+        self._evidence = EvidenceRecorder(
+            journal, self._dumps, recording.before_function_call, step
+        )
         self._evidence.install()
         recording.begin(self._evidence)
 
@@ -158,16 +160,15 @@ def _is_oldest_installed() -> bool:
     return found is not None and int(found[1]) <= _OLDEST[1]
 
 
-def _note_other_processes(journal: Journal) -> None:
-    """Note the CPU time of processes that the program started, if it is notable."""
+def _note_other_processes(journal: JournalWriter) -> None:
     theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
     if theirs >= _NOTABLE_CPU_S:
         journal.note(
             "work_of_child_processes",
             "warning" if theirs >= own / 2 else "info",
-            f"not recorded: processes that the program started, which used {theirs:,.1f} s of CPU "
-            f"time (the program itself {own:,.1f} s); to record their work, do it in the program's "
-            "own process",
+            f"processes that the program started used {theirs:,.1f} s of CPU time (the program "
+            f"itself: {own:,.1f} s) and were not recorded; to record their work, do it in the "
+            "program's own process",
         )
 
 

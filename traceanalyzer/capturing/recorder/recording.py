@@ -1,4 +1,4 @@
-"""Begins and ends sessions as the window decides, and stops for the program's own profiler."""
+"""Begins and ends profiler sessions as the window decides; yields to the program's own profiler."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Iterator, NamedTuple
 from .auto_window import window_of
 from .cpus import CpuUse
 from .ending import shielded, watch_signals
-from .evidence import Evidence
+from .evidence import EvidenceRecorder
 from .frames import is_tracing, outwards
-from .hooks import Journal
+from .hooks import JournalWriter
 from .memory import HeapGrowth, free_share, give_back
 from .profiler import Profiler, ProfilerError, ProgramWatch, ScriptSession
 from .program import Settings
@@ -25,7 +25,7 @@ _ENDS = {
     "exit": "until the program ended",
     "signal": "until a signal ended the program",
     "os._exit": "until the program called os._exit",
-    "os.exec": "until another program replaced it (exec)",
+    "os.exec": "until the program called exec",
 }
 
 
@@ -37,9 +37,9 @@ class _Session(NamedTuple):
 
 
 class Recording:
-    """Records sessions of a program. No method raises an error."""
+    """Records profiler sessions of a program. Its methods never raise an error."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
+    def __init__(self, settings: Settings, journal: JournalWriter) -> None:
         self._settings = settings
         self._journal = journal
         self._window = window_of(settings.window, time.monotonic, _is_training)
@@ -63,7 +63,7 @@ class Recording:
         self._is_idle = True
         self._is_writing = False
 
-    def begin(self, evidence: Evidence) -> None:
+    def begin(self, evidence: EvidenceRecorder) -> None:
         """Start watching the program, after TensorFlow was imported."""
         try:
             self._evidence = evidence
@@ -93,7 +93,7 @@ class Recording:
     def finish(self, reason: str) -> None:
         """End and write the running session; any thread may call this, more than once.
 
-        `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
+        `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or a text for the user.
         """
         with self._shielded():
             was_over, self._is_idle = self._is_idle and self._window.over, True
@@ -246,7 +246,7 @@ class Recording:
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:
-        """Link to the program's trace in our log directory; return the link, or else the trace."""
+        """Link the program's trace into our log directory; return the link, or the original."""
         self._linked_scripts += 1
         place = self._path(f"-script-{self._linked_scripts}")
         for link in (os.link, os.symlink):
@@ -263,7 +263,6 @@ class Recording:
     # ------------------------------------------------------------------ looking
 
     def _look_if_needed(self) -> None:
-        """Start a thread that watches the session, if that is needed."""
         if self._window.over or self._looker is not None or self._window.next_look_s() is None:
             return
         self._looker = threading.Thread(target=self._look, name="traceanalyzer-window", daemon=True)
@@ -300,6 +299,5 @@ class Recording:
 
 
 def _is_training() -> bool:
-    """Return whether a `fit` of Keras is running in this thread."""
     codes = (frame.f_code for frame in outwards(sys._getframe(1)))
     return any(code.co_name in _TRAINING and "keras" in code.co_filename for code in codes)

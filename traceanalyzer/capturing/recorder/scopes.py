@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Callable
 
 from .frames import GENERATED, FramePool
-from .hooks import Part, hide_frame, loaded
+from .hooks import RecorderPart, hide_frame, loaded
 from .origins import MACHINE, Locations, Origins, Scope
 
 _MARK = "_traceanalyzer_frame"
@@ -30,7 +30,7 @@ _MOST_CHAINS = 10_000
 _MOST_SCOPES = 10  # scopes around one op
 
 
-class _Local(threading.local):
+class _ThreadScopes(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
     # Number of the chain of nested eager scopes; below zero, only the innermost scope is known.
     chain = _NO_SCOPE
@@ -39,12 +39,12 @@ class _Local(threading.local):
         self.stack: list[tuple[int, int]] = []  # both numbers of each outer scope
 
 
-class Scopes(Part):
-    """Notes the lines that open device scopes, in eager code and in graphs."""
+class Scopes(RecorderPart):
+    """Records the lines that open device scopes, in eager code and in graphs."""
 
     def __init__(self, frames: FramePool, origins: Origins) -> None:
         super().__init__()
-        self.local = _Local()
+        self.local = _ThreadScopes()
         self.origins = origins
         self._frames = frames
         # The number of each chain's outer chain, and its innermost scope.
@@ -67,7 +67,7 @@ class Scopes(Part):
         self.replace(constants, "convert_to_eager_tensor", convert)
 
     def opened(self) -> list[Scope]:
-        """Return the open scopes of this thread, innermost first; "" lifts the outer scopes."""
+        """Return the open scopes of this thread, innermost first; "" cancels the outer scopes."""
         found: list[Scope] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_SCOPES:

@@ -10,9 +10,9 @@ from array import array
 from types import CodeType, FrameType
 from typing import Any, Iterable, Optional, Sequence, Tuple
 
-from .attributes import RESOURCE, Types, bytes_of, flat, shape, text
+from .attributes import RESOURCE, InputTypes, bytes_of, flat, shape, text
 from .frames import FramePool, outwards, user_and_library
-from .hooks import Journal, loaded
+from .hooks import JournalWriter, loaded
 from .origins import UNKNOWN, origin_of_outputs
 from .scopes import Scopes
 
@@ -36,9 +36,9 @@ Caller = Optional[FrameType]  # the user's frame
 class Signatures:
     """Describes each distinct eager op once."""
 
-    def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
+    def __init__(self, journal: JournalWriter, frames: FramePool, scopes: Scopes) -> None:
         self.numbers: dict[Key, int] = {}
-        self.types = Types()
+        self.types = InputTypes()
         # The origin of the device of each signature's outputs.
         self.origins: list[int | None] = []
         self.alike: dict[int, int] = {}  # the tensor that represents a resource's tensor
@@ -56,7 +56,7 @@ class Signatures:
         self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields of the journal's record `eager`."""
+        """Return the fields of the journal's `eager` record."""
         with self._lock:
             return {
                 "signatures": list(self._signatures),
@@ -89,7 +89,7 @@ class Signatures:
         return number
 
     def add_call(self, key: Key, frame: Caller, inputs: Iterable[Any]) -> int:
-        """Describe a call of a function; its inputs go to the function's `_Arg`s in order."""
+        """Describe a call of a function; its inputs are the function's `_Arg`s, in order."""
         return self._add(key, frame, list(map(self._tensor, inputs)), {}, is_function=True)
 
     def add_read(self, key: Key, frame: Caller, variable: Any) -> int:
@@ -157,8 +157,8 @@ class Signatures:
                 self._journal.note(
                     "signatures_left_out",
                     "warning",
-                    f"there are more than {_MOST_SIGNATURES} different eager ops: for the others, "
-                    "only the type is recorded",
+                    f"the program ran more than {_MOST_SIGNATURES} different eager ops; for the "
+                    "others, only the type is recorded",
                 )
                 key, frame, inputs, attributes, origin = ("other", op), None, [], {}, UNKNOWN
                 if key in self.numbers:
@@ -234,23 +234,23 @@ class _Thread:
         self.left = 0  # ops until the next marker
 
 
-class _Local(threading.local):
+class _ThreadSignatures(threading.local):
     def __init__(self, threads: list[_Thread]) -> None:
         self.thread = _Thread(len(threads))
         threads.append(self.thread)
 
 
 class Sequences:
-    """The numbers of the signatures of each thread's ops, in order.
+    """For each thread, the sequence of its ops' signature numbers.
 
-    Markers in the trace link each thread to its line there, and positions in the sequence to
+    Markers in the trace link each thread to its trace line, and positions in the sequence to
     positions on that line.
     """
 
     def __init__(self) -> None:
         self._threads: list[_Thread] = []
         self._session = -1
-        self.local = _Local(self._threads)
+        self.local = _ThreadSignatures(self._threads)
         self.found: list[dict[str, Any]] = []  # of sessions that have ended
 
     @property

@@ -1,7 +1,7 @@
 """Converts the text dumps of TensorFlow 2.12 to the format of later versions.
 
 The names of these files do not contain the function's name. A function is recognized by the names
-of its nodes and by the time; a graph of no known function belongs to an eager op.
+of its nodes and the time of the dump. A graph that fits no known function belongs to an eager op.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any, Iterator, Mapping
 
 from .dumps import SESSION, session_graph
-from .hooks import Journal, loaded
+from .hooks import JournalWriter, loaded
 
 
 def convert(  # noqa: PLR0913, PLR0917
@@ -20,7 +20,7 @@ def convert(  # noqa: PLR0913, PLR0917
     of_graph: Mapping[str, int],
     definitions: Mapping[str, frozenset[str]],
     called_at: Mapping[str, float],
-    journal: Journal,
+    journal: JournalWriter,
 ) -> None:
     """Convert text dumps to protos. Only the program's own protobuf can convert all of them.
 
@@ -71,7 +71,7 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
     """Return the function whose first call most recently preceded a time.
 
-    If the program called none of them (datasets call their own), return the last function, or "".
+    If the program called none of them (datasets call theirs), return the last function, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""

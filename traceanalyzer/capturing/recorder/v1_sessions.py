@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator
 from .dumps import Dumps
 from .environment import GpuChoices
 from .functions import line_of
-from .hooks import Journal, Part, loaded, unseen
+from .hooks import JournalWriter, RecorderPart, loaded, unseen
 
 _CONFIG = 2  # the index of this argument of a session
 _MOST_CONFIGS = 20  # distinct configurations of one program
@@ -33,10 +33,12 @@ _MOST_LIKE = 20  # graphs of the same ops that differ in their lines
 _LONGEST_WAIT_S = 1.0
 
 
-class Sessions(Part):
+class Sessions(RecorderPart):
     """Journals each distinct configuration, and numbers the graphs; see the module docstring."""
 
-    def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
+    def __init__(
+        self, journal: JournalWriter, dumps: Dumps, before_call: Callable[[str], None]
+    ) -> None:
         super().__init__()
         self.graphs: list[list[Any]] = []
         self._journal = journal
@@ -135,7 +137,7 @@ class Sessions(Part):
         return extend
 
     def _number(self, graph: Any) -> int:
-        """Return a graph's number. Graphs with the same lines share one."""
+        """Return a graph's number. Graphs built from the same lines share a number."""
         with self._lock:
             number = getattr(graph, _NUMBER, None)
             if number is not None:
@@ -174,7 +176,7 @@ def _facts(session: Any) -> dict[str, Any]:
 
 
 def _rewrites(options: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the optimizer options that are set: choices by name, lists of names, numbers."""
+    """Yield the optimizer options that are set; enum values are given by name."""
     for field, value in options.ListFields():
         if field.enum_type is not None:
             chosen = field.enum_type.values_by_number.get(value)

@@ -17,7 +17,7 @@ _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
 class Load(NamedTuple):
-    """The size of a running session."""
+    """Measurements of a running session and of the program."""
 
     eager_ops: int = 0  # since its beginning; without a session, since the end of the last one
     heap_bytes: int = 0  # growth of the heap since then
@@ -27,13 +27,13 @@ class Load(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """Begin a session; drop the current one."""
+    """An action: drop the current session and begin a new one."""
 
     reason: str
 
 
 class End(NamedTuple):
-    """End the session and keep it."""
+    """An action: end the session and write its trace."""
 
     reason: str
 
@@ -53,7 +53,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
-        return f"until it held {heap_bytes >> 20} MB in memory"
+        return f"until the recording took {heap_bytes >> 20} MB of memory"
     if load.free < LEAST_FREE:
         return f"until less than {LEAST_FREE:.0%} of the memory was free"
     return None
@@ -138,10 +138,10 @@ class WholeWindow(Window):
     """Records everything from the first use of TensorFlow."""
 
     def used(self) -> Action:
-        return self._begin("the block of code that was to be captured")
+        return self._begin("the captured block of code")
 
     def why_nothing(self) -> str:
-        return "TensorFlow was not used in the block of code that was to be captured"
+        return "TensorFlow was not used in the captured block of code"
 
 
 class TimeWindow(Window):
@@ -183,7 +183,7 @@ class StepsWindow(Window):
     """Records a range of steps, counted from 1.
 
     A step is a call of the function that is called most often. If the program marks steps with
-    `tf.profiler.experimental.Trace(..., step_num=n)`, these count, whatever n is.
+    `tf.profiler.experimental.Trace(..., step_num=n)`, those steps count, whatever n is.
     """
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:
@@ -198,9 +198,9 @@ class StepsWindow(Window):
 
     def why_nothing(self) -> str:
         name, count = max(self._counts.items(), key=lambda item: item[1], default=("", 0))
-        most = f"{name} was called most often, {count} times" if count else "no function was called"
+        most = f"{name} had the most calls ({count})" if count else "no function was called"
         said = f"the program marked {self._marked} steps" if self._marked else most
-        return f"{said}: step {self._first} was not reached"
+        return f"step {self._first} was not reached: {said}"
 
     def _counted(self, label: str, count: int) -> Action:
         return None if self._marked and self._leader is None else self._reached(label, count)

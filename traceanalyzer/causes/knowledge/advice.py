@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 def read(name: str, kind: type[_T]) -> tuple[_T, ...]:
-    """Return the entries of a file as records of a type, in order."""
+    """Read the entries of a file in `causes/data` as records of a type."""
     (entries,) = toml(f"causes/data/{name}.toml").values()
     return tuple(kind(**{key: _value(value) for key, value in e.items()}) for e in entries)
 
@@ -30,7 +30,7 @@ def _value(value: Any) -> Any:  # noqa: ANN401 - a TOML value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """Advice on some ops; each TOML file describes the fields that its entries have."""
+    """Advice on some ops. Each TOML file in `causes/data` describes the fields of its entries."""
 
     source: str
     fix: Fix
@@ -69,9 +69,9 @@ def host_work(op: str) -> Advice | None:
 
 
 def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix | None:
-    """Return a fix that replaces an op, in a library's function or yours, if it fits the dtypes.
+    """Return the fix that replaces an op, or None. `function` is the library function around it.
 
-    The fix is checked if a test ran its code with the same results.
+    The fix counts as checked if a test of its code gave the same results as the op.
     """
     entry = SUBSTITUTES.get((op, function)) or SUBSTITUTES.get((op, ""))
     if entry is None:
@@ -83,7 +83,7 @@ def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix 
 
 
 def switch_of(op: str, frame: Frame) -> Fix | None:
-    """Return the library's own option that avoids an op made at one of its lines, if known."""
+    """Return the fix that avoids a library's op with an option of that library, if known."""
     path = frame.file.replace("\\", "/")
     for switch in _SWITCHES:
         if (
@@ -96,7 +96,7 @@ def switch_of(op: str, frame: Frame) -> Fix | None:
 
 
 def around(op: str, frame: Frame) -> Fix:
-    """Return the fix for an op that a library makes, whose code the user cannot edit."""
+    """Return the fix for an op that a library makes: its option, or general advice."""
     option = f"Check whether {library_of(frame)} has an option or a newer version that avoids it"
     outside = "or call that part outside the step."
     nothing = f"{_inside(frame)} There is nothing to change in your code. {option}, {outside}"
@@ -108,10 +108,10 @@ def _inside(frame: Frame) -> str:
 
 
 def fixes_of_variables(dtype: str, blockers: Iterable[Blocker]) -> Iterator[Fix]:
-    """Yield the fixes for variables of a type that a GPU cannot store or compute with.
+    """Yield the fixes for variables of a dtype that a GPU cannot store or compute with.
 
-    There is one for each set of types that suits all users of a variable, and one if a library
-    creates some of the variables.
+    There is one fix for each set of dtypes that suits all uses of a variable, and another fix if a
+    library creates some of the variables.
     """
     by_types: dict[tuple[str, ...] | None, list[Blocker]] = {}
     in_libraries: list[Frame] = []

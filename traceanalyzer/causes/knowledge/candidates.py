@@ -1,10 +1,10 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
-Causes that the trace shows come first, then those that programs often have, then those that the
-op's kernels allow, and last those that leave no mark in a trace. For an unknown version of
-TensorFlow, a kernel that was added late may be missing.
+The order is: causes that the trace shows, causes that are common, causes that the op's kernels
+allow, and causes that leave no mark in a trace. If the version of TensorFlow is unknown, it may
+lack a kernel that was added late.
 
-An op that takes a resource or a reference runs where that is, whatever a scope requests
+An op that takes a resource or a reference runs on its device, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
 
 Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
@@ -21,7 +21,7 @@ from traceanalyzer.placement.inference import (
     GRADIENT,
     REPLICA,
     USUAL,
-    Call,
+    InlinedCall,
     call_of,
     follows_others,
     has_labels_without_gpu_kernel,
@@ -58,17 +58,17 @@ _GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
 class Candidates:
-    """Names the causes that are not excluded for the ops of a run."""
+    """Finds the causes that are possible for a run's ops."""
 
     def __init__(self, run: Run) -> None:
         self._version = run.tensorflow_version
         self._kernels = nearest(self._version)
         self._registry = self._kernels.registry
         self._not_pinning = {host.name for host, file in run.captured if pins_nothing(file)}
-        self._with_replicas: set[tuple[str, Call]] = set()
-        self._with_gradients: set[tuple[str, Call]] = set()
-        self._gradients_on_cpu: set[tuple[str, Call, str]] = set()
-        self._with_gpu: set[tuple[str, Call]] = set()
+        self._with_replicas: set[tuple[str, InlinedCall]] = set()
+        self._with_gradients: set[tuple[str, InlinedCall]] = set()
+        self._gradients_on_cpu: set[tuple[str, InlinedCall, str]] = set()
+        self._with_gpu: set[tuple[str, InlinedCall]] = set()
         ops = run.ops
         self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
         sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
@@ -91,7 +91,7 @@ class Candidates:
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the possible causes of an op on the CPU, the most likely first; four at most.
 
-        None stands for an op about which nothing is known.
+        There are none for None, or if the replay contradicts the recording.
         """
         if cpu_op is None or cpu_op.explanation.contradiction:
             return ()
@@ -103,7 +103,6 @@ class Candidates:
         return tuple(c for c in dict.fromkeys(ranked) if c not in excluded)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Yield the causes that the known facts about an op exclude."""
         requested, kernels = cpu_op.requested_device, cpu_op.explanation.kernels
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")
@@ -187,12 +186,12 @@ class Candidates:
         ]
 
 
-def _in(host: object, function: object, name: str = "") -> tuple[str, Call]:
+def _in(host: object, function: object, name: str = "") -> tuple[str, InlinedCall]:
     return str(host), call_of(function if isinstance(function, str) else "", name)
 
 
 def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
-    """Return whether all inputs of an op may have one of the dtypes."""
+    """Return whether each input of an op accepts at least one of the dtypes."""
     for argument in definition.inputs:
         attribute = definition.attributes.get(argument.type_attr)
         allowed = None if attribute is None else attribute.allowed

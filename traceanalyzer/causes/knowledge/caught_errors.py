@@ -55,7 +55,7 @@ class SeenError:
 
 
 def raised_evidence(capture_file: CaptureFile, error: CaughtError, message: str) -> Evidence:
-    """Return an error with the important part of its message, where it was raised."""
+    """Return evidence of an error, with part of its message, at the line that raised it."""
     text = f"{error.type} raised here: {message}"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
     return observed("error", text, "errors", line=_raised_at(capture_file, error))
@@ -99,7 +99,6 @@ def seen_error(
 
 
 def _handler_lines(file: str, line: int) -> range | None:
-    """Return the lines of a handler's body, from the source; None if not found."""
     tree = syntax_of(file) if PurePath(file).is_absolute() else None
     for node in () if tree is None else ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.lineno == line:
@@ -109,7 +108,6 @@ def _handler_lines(file: str, line: int) -> range | None:
 
 
 def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> Frame | None:
-    """Return the line of the CPU scope around an op or its call."""
     if blocker.link != "own":
         return None
     frame, device = blocker.scope_frame, blocker.scope or blocker.requested_device
@@ -145,7 +143,7 @@ class Exhaustion:
 
     @property
     def attempt(self) -> str:
-        """The failure, as the predicate of "TensorFlow"."""
+        """The failure, as a predicate for sentences that begin with "TensorFlow"."""
         size = "" if self.bytes is None else size_text(self.bytes)
         wanted = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
         at = f" on {device_text(self.device)}" if self.device else ""

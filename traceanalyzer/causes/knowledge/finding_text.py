@@ -26,7 +26,7 @@ from traceanalyzer.tables.functions import TF_DATA
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix.of(
     "Make the input pipeline faster instead of moving it",
-    "Use parallel calls, and prefetch at its end.",
+    "Use parallel calls, and add a prefetch at the end.",
     condition="the model waits for input",
     code="dataset = dataset.map(f, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)",
 )
@@ -42,7 +42,7 @@ _SCOPE: Final = re.compile(r"[\w.]*\bdevice\((?:[^()]|\([^()]*\))*\)")
 
 
 def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
-    """Return an observation at a line of code, or else at a place in the capture file."""
+    """Return evidence at a line of code or, without one, at a place in the capture file."""
     where: Where | None = CaptureFileWhere(capture_file=place) if place else None
     if line is not None:
         where = SourceWhere(file=shown_path(line), line=line.line)
@@ -50,7 +50,7 @@ def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None
 
 
 def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
-    """Return the line that creates an op, and the library line behind it, if recorded."""
+    """Return evidence of the line that creates an op, and of the library line that it calls."""
     if cpu_op.file is None or cpu_op.line is None:
         return ()
     op_type, library = cpu_op.explanation.type, cpu_op.explanation.library
@@ -83,7 +83,7 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
 
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the lines of ops, and their library if they share one, for the end of a title."""
+    """Return the lines of ops, and their library if they share one, as the end of a title."""
     lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
     lines = list(dict.fromkeys(lines))
     if not lines:
@@ -120,7 +120,7 @@ def fix_of(entry: Mapping[str, Any], values: Mapping[str, str] | None = None) ->
 
 
 def scope_text(blocker: Blocker) -> str:
-    """Return the `tf.device` call of a blocker's scope, as the program has it if recorded."""
+    """Return the `tf.device` call of a blocker's scope, as written in the program if recorded."""
     frame = blocker.scope_frame
     calls = _SCOPE.findall(frame.text or "") if frame is not None and frame.is_user else ()
     if len(calls) == 1:

@@ -46,7 +46,7 @@ class GpuMemory:
 
     @property
     def room_bytes(self) -> int | None:
-        """The most that TensorFlow can use: its limit, or all that the GPU has."""
+        """The memory that TensorFlow can use: its limit, or else the GPU's whole memory."""
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
 
     @property
@@ -56,24 +56,24 @@ class GpuMemory:
 
     @property
     def free_bytes(self) -> int:
-        """The memory that was free at the peak, without that of other processes."""
+        """The memory that neither TensorFlow, at its peak, nor other processes used."""
         room = self.room_bytes or 0
         if self.total_bytes is not None:
             room = min(room, self.total_bytes - self.others_bytes)
         return room - (self.peak_bytes or 0)
 
     def room_words(self, name: str) -> str:
-        """Return how much memory TensorFlow can use on the GPU, which is called `name`."""
+        """Return how much memory TensorFlow can use on the GPU, in words; `name` names the GPU."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
-        return f"{words}, which has {size_text(self.total_bytes)}" if self.total_bytes else words
+        return f"{words}, out of {size_text(self.total_bytes)}" if self.total_bytes else words
 
     @property
     def peak_text(self) -> str:
         """The memory in use at the peak, and how much TensorFlow can use, in words."""
         if self.peak_bytes is None:
-            return f"GPU:{self.number} has {size_text(self.room_bytes or 0)} for TensorFlow"
+            return f"TensorFlow may use {size_text(self.room_bytes or 0)} on GPU:{self.number}"
         room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
         return f"GPU:{self.number} had {size_text(self.peak_bytes)} in use at its peak{room}"
 
@@ -128,7 +128,7 @@ def driver_gpus(
 
 
 def _counts(recorded: object, key: str = "") -> dict[int, int]:
-    """Return the known bytes that were recorded about GPUs, by the GPU's number."""
+    """Return the recorded byte counts of GPUs, by GPU number, without unknown ones."""
     found = {}
     for device, value in (recorded if isinstance(recorded, dict) else {}).items():
         match = _DEVICE.search(device)
@@ -168,23 +168,23 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
     others = f"; other processes held {size_text(gpu.others_bytes)}" if gpu.others_bytes else ""
     sizes = f"{data}, and {gpu.peak_text}{others}"
     if size_bytes * _WITH_SLOTS <= gpu.free_bytes:
-        out = RuledOut(cause="memory_pressure", because=f"{sizes}: it would easily fit")
+        out = RuledOut(cause="memory_pressure", because=f"{sizes}: the data would easily fit")
         return MemoryNote(ruled_out=(out,))
     certainty: Literal["likely", "possible"] | None = None
-    text = "it would fit, but not with its gradient and an optimizer's variables"
+    text = "the data would fit, but not with its gradient and an optimizer's variables"
     if size_bytes > gpu.free_bytes:
         certainty = "likely" if size_bytes > (gpu.room_bytes or 0) else "possible"
         adverb = "likely" if certainty == "likely" else "possibly"
         text = (
-            f"it does not fit, which is {adverb} why the program keeps it on the CPU. TensorFlow "
-            "itself would have raised ResourceExhaustedError and moved nothing"
+            f"the data does not fit, which is {adverb} why the program keeps it on the CPU. "
+            "TensorFlow itself would not move it, but raise ResourceExhaustedError"
         )
     evidence = observed("memory_size", f"{sizes}: {text}", "resources and devices")
     return MemoryNote(certainty=certainty, evidence=(evidence,))
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Describe the data of the ops, or else of their scopes, and return its bytes, too."""
+    """Return a description and the size in bytes of the data that ops use, or of their scopes."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
     created = [
@@ -198,15 +198,16 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
     largest = max(resources, key=lambda r: r.bytes or 0)
     total = sum(r.bytes or 0 for r in resources)
     if len(resources) == 1:
-        return f"{largest.name or 'it'} is {size_text(total)}", total
+        return f"{largest.name or 'the variable'} is {size_text(total)}", total
     lines = listed(sorted(line_text(scope) for scope in scopes))
-    of_largest = f"{largest.name or 'unnamed'} with {size_text(largest.bytes or 0)}"
-    content = f"{counted(len(resources), 'variable')}, the largest {of_largest}"
-    return f"the scope at {lines} contains {size_text(total)} ({content})", total
+    named = f", {largest.name}," if largest.name else ""
+    content = f"{counted(len(resources), 'variable')}; the largest{named} has"
+    contain = "scope at {} contains" if len(scopes) == 1 else "scopes at {} contain"
+    size = f"{size_text(total)} ({content} {size_text(largest.bytes or 0)})"
+    return f"the {contain.format(lines)} {size}", total
 
 
 def _own_scope(blocker: Blocker) -> Frame | None:
-    """Return the line of the program's own CPU scope around an op or its resource."""
     frame = blocker.scope_frame
     if frame is None or not frame.is_user or blocker.copied_from or blocker.kind not in BY_SCOPE:
         return None
@@ -214,7 +215,6 @@ def _own_scope(blocker: Blocker) -> Frame | None:
 
 
 def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | None]:
-    """Return the lines of the CPU scopes in which a resource was created."""
     if not asks_for_cpu(resource.device):
         return set()
     return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}

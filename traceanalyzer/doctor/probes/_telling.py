@@ -1,6 +1,6 @@
-"""The beginning of every probe: reports facts, one JSON object per line, as soon as they are known.
+"""The start of every probe's source: reports facts, one JSON object per line, as they are found.
 
-Probes run in the interpreter to examine, which may be as old as TensorFlow 2.12 allows (3.8).
+Probes run in the examined interpreter, so they support Python 3.8, as TensorFlow 2.12 does.
 """
 
 import sys
@@ -23,7 +23,7 @@ def report(**facts):  # noqa: ANN003, ANN201 - JSON
 
 
 def begin(step):  # noqa: ANN001, ANN201 - text
-    """Report what is done next, in case it never ends."""
+    """Report the next step, so that it is known if the probe hangs or crashes."""
     report(step=step)
 
 

@@ -1,4 +1,4 @@
-"""Queries NVIDIA's libraries: NVML, which nvidia-smi uses, too, then CUDA's driver."""
+"""Queries NVIDIA's libraries: first NVML, as nvidia-smi does, then CUDA's driver."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""The interpreter and its TensorFlow, without importing it."""
+"""Examines the interpreter and its TensorFlow, without importing TensorFlow."""
 
 import importlib.util
 import mmap
@@ -48,7 +48,7 @@ def _build(folder):
 
 
 def _runpath(path):
-    """Return the folders in which a library looks for others (ELF, 64 bits, little-endian)."""
+    """Return the folders that a library searches for other libraries (64-bit little-endian ELF)."""
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:6] != b"\x7fELF\x02\x01":
             return []

@@ -5,7 +5,7 @@ import glob
 
 
 def _path_of(name):
-    """Return the file that the loader would take; the name itself if only the loader knows it."""
+    """Return the path that the loader would open; only the name if no known folder has it."""
     for folder in (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *GIVEN["search"]):
         path = os.path.join(folder, name)
         if folder and os.path.exists(path):

@@ -7,7 +7,7 @@ _MAY_HIDE = re.compile("CUDA_VISIBLE_DEVICES|set_visible_devices|device_count")
 
 
 def _limit(kind, value):
-    """Report what a line of the script does to the GPUs."""
+    """Report a call that limits the GPUs, and the line of the script that made it."""
     frame = sys._getframe(2)
     while frame is not None and (
         frame.f_code.co_filename.startswith("<")

@@ -1,4 +1,4 @@
-"""TensorFlow's own answer: the GPUs that it lists. No device is created."""
+"""Reports the GPUs that TensorFlow lists, without creating devices."""
 
 import traceback
 
