@@ -81,4 +81,4 @@ def test_what_a_file_gets_wrong_about_its_events_is_said(tmp_path: Path) -> None
     said = {health.id: health for health in trace_health(run)}
     assert said["impossible_times"].severity == "error"
     assert "1 event " in said["impossible_times"].message
-    assert "1 event and 1 stat " in said["unknown_metadata"].message
+    assert "1 event and 1 stat" in said["unknown_metadata"].message
