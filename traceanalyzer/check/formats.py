@@ -1,17 +1,21 @@
 """Breaches as text, JSON, JUnit XML, SARIF, and annotations of GitHub Actions."""
 
+from __future__ import annotations
+
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from traceanalyzer.check.breaches import Breach
 from traceanalyzer.format import counted, printable
+
+if TYPE_CHECKING:  # it loads numpy, and --help must not wait
+    from traceanalyzer.check.breaches import Breach
 
 Format: TypeAlias = Literal["text", "json", "junit", "sarif", "github"]
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
