@@ -13,10 +13,11 @@ Times: TypeAlias = "NDArray[np.float64]"
 FEWEST_STEPS: Final = 5  # regular steps of a run, below which nothing is claimed
 _RESAMPLES: Final = 2_000
 _INTERVAL: Final = (2.5, 97.5)  # percentiles: 95 %
-# Two runs of one program on a quiet machine differ by more than their steps do, as
+# The medians of two runs of one program differ by more than their intervals do, as
 # `tests/performance/benchmark_compare.py` measures: by clocks, memory layout, and how fast threads
-# wake up. The last is a fixed time, which matters for short steps.
-_BETWEEN_RUNS: Final = 0.1  # of a step
+# wake up. The last is a fixed time, which matters for short steps. The rest is about as large as
+# the differences between steps, which are small on a machine that does nothing else.
+_BETWEEN_RUNS: Final = 0.05  # of a step, in addition to the steps' interquartile range
 _BETWEEN_RUNS_US: Final = 500.0
 
 
@@ -28,12 +29,13 @@ class StepTimeChange:
     new_us: float
     low: float  # the interval of 95 %, as a share of the base
     high: float
+    spread_us: float  # the larger interquartile range of both runs' steps
 
     @property
     def is_seen(self) -> bool:
         """Whether the change exceeds the usual difference between two runs of one program."""
         nearest = max(self.low, -self.high)
-        usual_us = _BETWEEN_RUNS * self.base_us + _BETWEEN_RUNS_US
+        usual_us = self.spread_us + _BETWEEN_RUNS * self.base_us + _BETWEEN_RUNS_US
         return nearest > 0 and abs(self.new_us - self.base_us) > usual_us
 
     def __str__(self) -> str:
@@ -83,7 +85,9 @@ def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
     rng = np.random.default_rng(0)
     ratios = _medians(new, rng) / _medians(base, rng) - 1
     low, high = np.percentile(ratios, _INTERVAL)
-    return StepTimeChange(float(np.median(base)), float(np.median(new)), float(low), float(high))
+    spread_us = max(float(np.subtract(*np.percentile(run, (75, 25)))) for run in (base, new))
+    medians_us = float(np.median(base)), float(np.median(new))
+    return StepTimeChange(*medians_us, float(low), float(high), spread_us)
 
 
 def _medians(times: Times, rng: np.random.Generator) -> Times:
