@@ -40,7 +40,7 @@ def script(folder: Path, code: str) -> str:
     return "script.py"
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1"])
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGUSR1", marks=pytest.mark.slow)])
 def test_a_signal_to_us_arrives_once(tmp_path: Path, name: str) -> None:
     number = signal.Signals[name]
 
@@ -57,9 +57,9 @@ def test_a_signal_to_us_arrives_once(tmp_path: Path, name: str) -> None:
     [
         *(("SIGINT", whom) for whom in ("the script", "the group")),
         ("SIGTERM", "us"),
-        ("SIGHUP", "the group"),
-        ("SIGQUIT", "us"),
-        ("SIGUSR1", "the script"),
+        pytest.param("SIGHUP", "the group", marks=pytest.mark.slow),
+        pytest.param("SIGQUIT", "us", marks=pytest.mark.slow),
+        pytest.param("SIGUSR1", "the script", marks=pytest.mark.slow),
     ],
 )
 def test_ends_by_the_signal_that_ends_the_script(tmp_path: Path, name: str, whom: str) -> None:
