@@ -143,7 +143,7 @@ def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gp
     assert lines(found["lengths"])[:3] == [25, 10, 26]
     assert "no kernel for Eig (train.py:14)" in found["either"].title
     assert lines(found["either"]) == [30, 14, 31]
-    assert "it cannot use its argument x" in found["texts"].title
+    assert "it cannot use the function's argument x" in found["texts"].title
     assert {f.certainty for f in found.values()} == {"certain"}
 
 

@@ -109,7 +109,7 @@ def test_a_value_read_back_says_who_reads_it(tmp_path: Path) -> None:
     assert (told.count_per_step, told.bytes_each, told.total_us) == (1, 1, 4.0)
     _, sync = records(only(tab.blocks, Table))
     assert (sync["transfers"], sync["source"]) == ("of these: device-to-host sync", "p")
-    assert "decides a tf.cond or a loop: cond/x/_6" in sync["remark"]
+    assert "controls a tf.cond or a loop: cond/x/_6" in sync["remark"]
 
 
 def test_a_round_trip_says_which_of_its_ops_cannot_move(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def interpreter(command: str | None) -> tuple[str, ...]:
         msg = f"--python {command}: {str(error).lower()}"
         raise TraceAnalyzerError(msg) from None
     if not words:
-        msg = "--python: name an interpreter, or leave the option out"
+        msg = "--python: the value is empty; name an interpreter, or leave the option out"
         raise TraceAnalyzerError(msg)
     found = shutil.which(words[0])
     if found is None:

@@ -13,7 +13,7 @@ from traceanalyzer.run import Host, Run
 
 # Nodes at the ends of a function.
 _ENDS: Final = {
-    "_Arg": "it cannot use its argument {}",
+    "_Arg": "it cannot use the function's argument {}",
     "_Retval": "it cannot return the function's result",
 }
 _PLACED_ONE_BY_ONE: Final = (

@@ -1,4 +1,4 @@
-"""A comparison as a page of the report's blocks."""
+"""Builds the page of a comparison, from the same types of blocks as a report's page."""
 
 from typing import Any, Final
 

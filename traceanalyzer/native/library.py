@@ -43,7 +43,7 @@ class NativeFunction:
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int64
 
     def __call__(self, *values: NDArray[Any] | int) -> int:
-        """Call the function and return its result, which is a count.
+        """Call the function and return its result: a count, or 0 if it counts nothing.
 
         Raises:
             TypeError: A column has the wrong type.

@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 class PlaneTables(NamedTuple):
-    """Planes, lines, and metadata. Two-dimensional arrays have one row per column in `wire.c`."""
+    """Planes, lines, metadata, and stats. In a two-dimensional array, each row is a field."""
 
     plane: NDArray[np.int64]
     lines: NDArray[np.int64]

@@ -183,7 +183,7 @@ def _by_scopes(
         elif op.is_eager and _is_free(registry, op):
             has = "it has GPU kernels for all usual dtypes"
             if op.is_fed_by_gpu:
-                has = f"its inputs were on a GPU, and {has} of such inputs"
+                has = f"at least one of its inputs was on a GPU, and {has} of such inputs"
             explained[op.op_id] = _explained(op, BlockerKind.REQUEST, has)
     reach_gpu = {call_of(function, name) for function, name in there}
     beside_gpu = {call_of(f, name) for f, name in there if not _RESULT.fullmatch(name)}

@@ -1,4 +1,4 @@
-"""The answers of `traceanalyzer kernels`: the kernels of an op, by type, and since which version.
+"""Answers for `traceanalyzer kernels`: which kernels an op has for each type, in which versions.
 
 Types have their Python names here (`float32`); other modules use TensorFlow's names (`float`).
 """
@@ -138,7 +138,7 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
-    """Return an answer as JSON."""
+    """Return an answer as plain data for JSON."""
     found = asdict(record)
     if isinstance(record, KernelAnswer):
         del found["overall"]

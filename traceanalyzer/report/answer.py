@@ -200,7 +200,7 @@ def _fine(facts: PageFacts) -> Text:
     them = "it" if len(facts.on_cpu) == 1 else "them"
     how: Text = (f" and the GPU never waited for {them}.",)
     if facts.wait_us is None:
-        how = (", by design or only once.",)
+        how = (", by design or not in every step.",)
     elif facts.wait_us:
         how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
     said = "Placement is not your bottleneck: {} ({}) ran on the CPU{}{}"
@@ -261,8 +261,9 @@ def _predicted(facts: PageFacts) -> Text:
     hides = there is not None and there.hides_gpus
     said = "With a GPU that the program does not hide, " if hides else "With a GPU, "
     if stay:
-        once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
-        once = ", only once" if counts.on_cpu_once == stay else once
+        rare = counts.on_cpu_once
+        once = f", {rare:,} of them not in every step" if rare else ""
+        once = ", but not in every step" if rare == stay else once
         would = "would" if facts.stay_for_certain else "may"
         why = " by design" if facts.diagnosis.stay_on_cpu <= facts.by_design else ""
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"

@@ -141,7 +141,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
     named: tuple[tuple[b.BarPart, str, int], ...] = (
         ("on_gpu", "On the GPU", counts.on_gpu),
         ("on_cpu", "On the CPU in each step" if recur else "On the CPU", counts.on_cpu),
-        ("on_cpu_once", "On the CPU once", counts.on_cpu_once),
+        ("on_cpu_once", "On the CPU, not in every step", counts.on_cpu_once),
         ("unknown", "Unknown", counts.unknown),
     )
     parts = tuple(b.Part(kind=k, label=label, value=n) for k, label, n in named if n)

@@ -131,11 +131,11 @@ class Plane:
         return np.flatnonzero(wanted[self.name_of]) if wanted.any() else np.empty(0, np.int64)
 
     def strings(self, stat: str, event: NDArray[np.int64] | None = None) -> Strings:
-        """Return a stat of all or some events, or else of their metadata, as text."""
+        """Return a stat of the given events (default: all), or of their metadata, as text."""
         return self._decode_strings(self._rows(stat, event))
 
     def integers(self, stat: str, event: NDArray[np.int64] | None = None) -> IntegerColumn:
-        """Return a stat of all or some events, or else of their metadata, as integers.
+        """Return a stat of the given events (default: all), or of their metadata, as integers.
 
         Decimal text is parsed. Columns of all events are cached, so do not write to them.
         """

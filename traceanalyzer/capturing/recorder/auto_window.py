@@ -69,11 +69,12 @@ class _Heap:
 class AutoWindow(Window):
     """The default: all of a short program, some steps of a long one.
 
-    Recording begins immediately. Steps are the calls of a function that is called repeatedly, the
-    training of Keras' `fit`, or, if no function repeats, an eager loop. Everything before them is
-    set-up. A short set-up stays in the trace of the steps; a long one is dropped when they begin;
-    one that reaches its memory limit becomes a separate trace. Training outranks other functions,
-    which outrank eager loops: steps of a higher rank are recorded even if they come later.
+    Recording begins immediately. A step is a call of Keras' training function, a call of another
+    function that is called repeatedly, or, if no function repeats, a part of an eager loop.
+    Everything before the first step is setup. A long setup before a repeated function is dropped;
+    a shorter one, or that of an eager loop, stays in the trace of the steps. A setup that reaches
+    a limit becomes a separate trace. Training outranks other functions, which outrank eager loops:
+    steps of a higher rank are recorded even if they come later.
     """
 
     counts_on = True

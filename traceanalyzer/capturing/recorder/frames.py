@@ -97,7 +97,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
-    """Return the innermost place in user code, and in the library that it called, or None.
+    """Return the innermost places in user code and in the library it called, None if missing.
 
     `places` are ordered from the inside out, each with its file. In a library, places that show a
     layer or metric are preferred.
