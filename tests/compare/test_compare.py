@@ -211,7 +211,13 @@ PLANTED: Final = {
         'tf.device("/CPU:0")', 'tf.device("/GPU:0")', "TopKV2", {"moved", "finding"}
     ),
     "scope_added": Planted(
-        'tf.name_scope("head")', 'tf.device("/CPU:0")', "CPU now", {"moved", "finding", "ops"}
+        'tf.name_scope("head")',
+        'tf.device("/CPU:0")',
+        "now on the CPU",
+        {"moved", "finding", "ops"},
+        'tf.device("/CPU:0")',
+        "now on the CPU",
+        {"moved", "finding", "ops"},
     ),
     "renamed_layer": Planted(
         'name_scope("head")', 'name_scope("classifier")', "classifier", {"ops"}

@@ -187,7 +187,7 @@ class PlacementChanges:
             edits=edits,
             instead="" if edits else _instead(group),
             why=_why(group),
-            around=((fixes and fixes[0].text) or _NOTHING_TO_EDIT) if is_library else "",
+            around=_advice(group, has_edits=bool(edits)),
             saving=self._savings.of_placement(op_ids, alone, is_prediction=is_prediction),
             certainty=max(certainties, key=CERTAINTIES.index),
             effort="one line" if remedy.kind == "scope" else _effort(fixes, edits),
@@ -270,6 +270,16 @@ def _result_dtype(blocker: Blocker) -> str:
     outputs = () if definition is None else definition.outputs
     is_output = any(name in {each.type_attr, each.type_list_attr} for each in outputs)
     return python_name(value) if is_output and isinstance(value, str) else ""
+
+
+def _advice(group: RemedyGroup, *, has_edits: bool) -> str:
+    """Return advice beside the edits, such as a loss of precision; a workaround for a library."""
+    text = group.fixes[0].text if group.fixes else ""
+    if group.remedy.kind == "library":
+        return text or _NOTHING_TO_EDIT
+    if not has_edits or group.remedy.kind == "scope":
+        return ""
+    return text.removeprefix(f"{group.fixes[0].title}. ") if text else ""
 
 
 def _instead(group: RemedyGroup) -> str:

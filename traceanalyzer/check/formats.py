@@ -136,7 +136,8 @@ def _github(found: Sequence[Breach], _: str) -> str:
         title = "A limit cannot be checked" if each.is_unknown else _RULES[each.rule]
         place = {"file": each.file, "line": each.line, "title": title}
         known = (f"{name}={_property(value)}" for name, value in place.items() if value is not None)
-        lines.append(f"::error {','.join(known)}::{_escaped(each.message)}\n")
+        origin = f" [{_origin(each)}]"
+        lines.append(f"::error {','.join(known)}::{_escaped(each.message + origin)}\n")
     return "".join(lines)
 
 

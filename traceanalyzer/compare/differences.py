@@ -98,8 +98,10 @@ def _moved(
     for (was_on, now_on, why), ops in groups.items():
         names = _names(ops)
         on, before = (_DEVICES.get(where, where) for where in (now_on, was_on))
-        verb = "is" if len(ops) == 1 else "are"
-        text = f"{series(names, _MOST_NAMED)} {verb} on {on} now, not on {before}: {why}"
+        named, verb = series(names, _MOST_NAMED), "is" if len(ops) == 1 else "are"
+        text = f"{named} {verb} now on {on}, not on {before}: {why}"
+        if is_predicted(base, new):
+            text = f"With a GPU, {named} would now be on {on}, not on {before}: {why}"
         yield Difference("moved", text, names)
     for run, at in (("base", 1), ("new", 0)):
         lost = [pair for pair in pairs if pair[at].placement == "unknown"]
@@ -107,6 +109,11 @@ def _moved(
         if names:
             text = f"Only the {run} run shows the device of {series(names, _MOST_NAMED)}"
             yield Difference("unknown", text, names)
+
+
+def is_predicted(base: Report, new: Report) -> bool:
+    """Return whether one of the runs had no GPU, so its placements are predictions."""
+    return base.on_a_gpu is not None or new.on_a_gpu is not None
 
 
 def _has_gpu(report: Report) -> bool:

@@ -4,13 +4,13 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from traceanalyzer.compare.differences import Comparison, Difference, shared_text
+from traceanalyzer.compare.differences import Comparison, Difference, is_predicted, shared_text
 from traceanalyzer.compare.step_times import why_not_compared
 from traceanalyzer.format import counted
 from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 
-_ON_CPU: Final = "on the CPU now"
+_ON_CPU: Final = "on the CPU, not"
 _SECTIONS: Final = {
     "moved": "Ops that moved",
     "unknown": "Ops whose device is unknown in one run",
@@ -33,13 +33,15 @@ def page_of(comparison: Comparison, base: Report, new: Report) -> b.Page:
         title=f"{base.run.name} and {new.run.name} - traceanalyzer",
         facts=(f"base: {base.run.name}", f"new: {new.run.name}", shared_text(comparison)),
         links=tuple(b.Link(text=section.title, to=section.id) for section in sections),
-        happened=_happened(comparison, why_not_compared(base, new)),
+        happened=_happened(
+            comparison, why_not_compared(base, new), is_predicted=is_predicted(base, new)
+        ),
         next=_next(comparison),
         sections=tuple(sections),
     )
 
 
-def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
+def _happened(comparison: Comparison, why_no_step_time: str, *, is_predicted: bool) -> b.Text:
     if not comparison.has_enough_in_common:
         return (f"These runs have too little in common to compare: {shared_text(comparison)}.",)
     said: list[b.Inline] = []
@@ -62,6 +64,8 @@ def _happened(comparison: Comparison, why_no_step_time: str) -> b.Text:
         said.append(" No op is known to have moved.")
     else:
         said.append(" No op moved.")
+    if is_predicted:
+        said.append(" Placements are predictions: not every run had a GPU.")
     return tuple(said)
 
 

@@ -61,9 +61,12 @@ def why_not_compared(base: Report, new: Report) -> str:
         return f"host tracer levels {was} and {now} slow steps by different amounts"
     if min(len(step_times(base)), len(step_times(new))) < FEWEST_STEPS:
         return f"each run needs {FEWEST_STEPS} regular steps"
-    for run, report in (("base", base), ("new", new)):
-        if any(each.id == "cpus_taken" for each in report.health):
-            return f"other processes took the CPUs during the {run} run"
+    runs = (("the base run", base), ("the new run", new))
+    disturbed = [
+        run for run, report in runs if any(each.id == "cpus_taken" for each in report.health)
+    ]
+    if disturbed:
+        return f"other processes took the CPUs during {' and '.join(disturbed)}"
     return ""
 
 

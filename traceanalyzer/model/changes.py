@@ -65,7 +65,7 @@ class Change(Record):
     edits: tuple[Edit, ...] = ()
     instead: str = ""  # code or text to show if there are no edits
     why: str = ""
-    around: str = ""  # workaround if the line is inside a library
+    around: str = ""  # advice beside the edits; a workaround if the line is inside a library
     saving: Saving = Saving(kind="none")
     certainty: Certainty = "certain"
     effort: Effort = "few lines"
