@@ -215,9 +215,6 @@ PLANTED: Final = {
         'tf.device("/CPU:0")',
         "now on the CPU",
         {"moved", "finding", "ops"},
-        'tf.device("/CPU:0")',
-        "now on the CPU",
-        {"moved", "finding", "ops"},
     ),
     "renamed_layer": Planted(
         'name_scope("head")', 'name_scope("classifier")', "classifier", {"ops"}
