@@ -55,6 +55,9 @@ def document_of(capture_file: CaptureFile) -> dict[str, Json]:
     for instance in _instances(whole):
         graph, inputs = instance["input"], instance["input"]["inputs"]
         graph["arity"], graph["inputs"] = [*map(len, inputs)], [*chain.from_iterable(inputs)]
+        for columns in (graph, *instance["partitions"]):
+            if {*columns["attributes"]} == {UNKNOWN}:
+                columns["attributes"] = None
     for columns, key in _texts(whole):
         columns[key] = [strings.setdefault(text, len(strings)) for text in columns[key]]
     frames, scopes = whole["frames"], whole["scopes"]

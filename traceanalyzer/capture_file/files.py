@@ -16,7 +16,7 @@ from traceanalyzer.capture_file.encoding import (
     capture_file_of,
     document_of,
 )
-from traceanalyzer.capture_file.function_records import Columns, Function
+from traceanalyzer.capture_file.function_records import UNKNOWN, Columns, Function
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.limits import inflate
@@ -120,16 +120,39 @@ MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limit: leave out the largest functions, and note that."""
-    kept = whole
+    """Trim a capture file to the size limit, and note what it does not contain.
+
+    Leave out the attributes of partitions first, as they rarely differ from those of the input, and
+    then functions, largest first.
+    """
+    if len(serialised(whole)) <= max_json_bytes:
+        return whole
+    kept = _with_functions(whole, [*map(_bare, whole.functions)])
     while kept.functions and len(serialised(kept)) > max_json_bytes:
         kept = _with_functions(kept, sorted(kept.functions, key=_nodes)[: len(kept.functions) // 2])
-    if not (left_out := len(whole.functions) - len(kept.functions)):
+    ran = sum(len(part) for each in kept.functions for i in each.instances for part in i.partitions)
+    lacks = (
+        ("partition_attributes", ran, "the attributes of", "executed node"),
+        ("functions", len(whole.functions) - len(kept.functions), "the graphs of", "function"),
+    )
+    omitted = {name: number for name, number, _, _ in lacks if number}
+    if not omitted:
         return whole
-    of = counted(left_out, "function")
-    message = f"the capture file is too large, so it does not contain the graphs of {of}"
+    left_out = " and ".join(
+        f"{of} {counted(number, noun)}" for _, number, of, noun in lacks if number
+    )
+    message = f"the capture file is too large, so it does not contain {left_out}"
     note = CaptureNote(id="evidence_left_out", severity="warning", message=message)
-    return replace(kept, notes=(*kept.notes, note), omitted={"functions": left_out})
+    return replace(kept, notes=(*kept.notes, note), omitted=omitted)
+
+
+def _bare(function: Function) -> Function:
+    """Leave the attributes of partitions out of a function."""
+    instances = []
+    for each in function.instances:
+        bare = (replace(part, attributes=(UNKNOWN,) * len(part)) for part in each.partitions)
+        instances.append(replace(each, partitions=tuple(bare)))
+    return replace(function, instances=tuple(instances))
 
 
 def _graphs(function: Function) -> Iterator[Columns]:
