@@ -260,7 +260,6 @@ def _inferred(
     run: Run, host: Host, found: list[tuple[Any, OpRecord | None, PlacementExplanation]]
 ) -> dict[str, PlacementExplanation]:
     ops, transfers = host.tables.ops, host.tables.transfers
-    from_gpu = set(transfers["consumer"][transfers["direction"] == "d2h"])
     unexplained = [
         OpenOp(
             op_id=row.op_id,
@@ -268,7 +267,6 @@ def _inferred(
             function=_text(row.function),
             is_eager=bool(row.is_eager),
             types=tuple({*_text(row.input_types).split(";")} - {"", UNKNOWN_TYPE}),
-            is_fed_by_gpu=row.op_id in from_gpu,
             explanation=explanation,
         )
         for row, _, explanation in found

@@ -1,7 +1,12 @@
 """What the other ops of a trace show about an op."""
 
+from pathlib import Path
+
 import pytest
 
+import traceanalyzer as ta
+from tests.emulator.captures import captured
+from tests.labelled.calibration import without_capture_file
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.inference import OpenOp, inferred
 
@@ -16,9 +21,32 @@ def test_only_an_old_keras_puts_the_table_of_an_embedding_layer_on_the_cpu(
         function="train_function",
         is_eager=False,
         types=(),
-        is_fed_by_gpu=False,
         explanation=PlacementExplanation(type="ResourceGather"),
     )
     found = inferred([op], [], version, is_distributed=False)["lookup"]
     assert found.certainty == "likely"
     assert found.habit == habit
+
+
+# Inputs that a GPU made need not be all inputs, and their dtypes can be any.
+FED_BY_GPU = """\
+import tensorflow as tf
+
+weights = tf.random.normal([64, 64])
+for _ in range(2):
+    scores = tf.matmul(weights, weights)
+    verdict = tf.where(scores > 0.0, "high", "low")
+    squares = tf.pow(tf.math.top_k(scores, 5).indices, 2)
+    hits = tf.cast(scores > 0.1, tf.int32)
+    counts = tf.matmul(hits, hits)
+"""
+
+
+@pytest.mark.slow
+def test_an_op_fed_by_a_gpu_can_lack_a_kernel_for_its_other_input_or_its_dtype(
+    tmp_path: Path,
+) -> None:
+    run = ta.load(without_capture_file(captured(FED_BY_GPU).logdir, tmp_path))
+    on_cpu = run.ops[run.ops["placement"] == "cpu"]
+    assert {"SelectV2", "Pow", "MatMul"} <= {*on_cpu["type"]}
+    assert {finding.cause for finding in ta.diagnose(run).findings} == set()

@@ -61,9 +61,6 @@ _OF_SIZES: Final = frozenset(
 )
 _FLOATS: Final = frozenset({"double", "float", "half"})
 _INTEGERS: Final = frozenset({"int16", "int32", "int64"})
-# Eager tensors of these dtypes are never in the memory of a GPU, so nothing copies them from there.
-_IN_HOST_MEMORY: Final = frozenset({"int32", "string"})
-_PRODUCTS: Final = frozenset({"BatchMatMulV2", "MatMul"})  # few programs multiply integers
 _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
@@ -75,7 +72,6 @@ class OpenOp(NamedTuple):
     function: str  #: the function it ran in; "" for none, or a session
     is_eager: bool
     types: tuple[str, ...]  #: of its inputs, as far as they are known
-    is_fed_by_gpu: bool  #: whether an input was copied to the CPU for it
     explanation: PlacementExplanation
 
     @property
@@ -182,8 +178,6 @@ def _by_scopes(
             calls[_call(op)].append(op)
         elif op.is_eager and _is_free(registry, op):
             has = "it has GPU kernels for all usual dtypes"
-            if op.is_fed_by_gpu:
-                has = f"at least one of its inputs was on a GPU, and {has} of such inputs"
             explained[op.op_id] = _explained(op, BlockerKind.REQUEST, has)
     reach_gpu = {call_of(function, name) for function, name in there}
     beside_gpu = {call_of(f, name) for f, name in there if not _RESULT.fullmatch(name)}
@@ -307,12 +301,8 @@ def _explained(
 
 def _is_free(registry: Registry, op: OpenOp) -> bool:
     """Return whether an op could have run on a GPU with any inputs that it may have had."""
-    usual = USUAL
-    if op.is_eager and op.is_fed_by_gpu:
-        usual -= _IN_HOST_MEMORY
-        usual -= _INTEGERS if op.type in _PRODUCTS else set()
     return (
-        usual.isdisjoint(op.explanation.types_missing)
+        USUAL.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type
         and not follows_others(registry, op.type)
         and not has_values_without_gpu_kernel(registry, op.type)
