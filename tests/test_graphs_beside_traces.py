@@ -10,6 +10,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
+from tests.emulator.captures import captured as captured_program
 from tests.emulator.oracle import the_oracle
 from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
 from tests.labelled.calibration import Calibration, compared, without_capture_file
@@ -215,3 +216,26 @@ def test_nearly_all_likely_answers_are_right(
     assert total.wrong_certain == 0
     assert total.answered_ps >= 0.9 * total.ps  # 97 % and 99 %; durations vary
     assert total.right >= 0.93 * total.answered, total.misses
+
+
+def test_a_full_name_of_the_cpu_alone_is_no_proof_of_a_strategy(tmp_path: Path) -> None:
+    program = """\
+import tensorflow as tf
+
+with tf.device("/CPU:0"):
+    small = tf.Variable(tf.ones([64, 64]))
+
+@tf.function
+def step(x):
+    with tf.device(small.device):
+        product = tf.matmul(x, x)
+    return tf.reduce_sum(tf.matmul(product, x))
+
+for _ in range(2):
+    step(tf.ones([64, 64]))
+"""
+    logdir = captured_program(program, how="graphs_in_fork:capture").logdir
+    run = ta.load(without_capture_file(logdir, tmp_path))
+    (found,) = (f for f in ta.diagnose(run).findings if f.sub_reason == "full_name")
+    assert found.certainty == "possible"
+    assert "may put MatMul" in found.title

@@ -28,7 +28,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.inference import OpenOp, inferred
+from traceanalyzer.placement.inference import REPLICA, OpenOp, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
@@ -205,7 +205,11 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
     graphs = None if joined is None else joined.graphs
     recorded = host.capture_file or graphs
     replayed = None if recorded is None else ReplayedExplanations(recorded)
-    by_strategy = set(_placed_by_strategies(replayed.program)) if replayed and graphs else set()
+    by_strategy: dict[str, Certainty] = {}
+    if replayed is not None and graphs is not None:
+        is_distributed = _is_distributed(host)
+        found_in = _placed_by_strategies(replayed.program, is_distributed=is_distributed)
+        by_strategy.update(found_in)
     found: list[tuple[Any, OpRecord | None, PlacementExplanation]] = []
     for row, record in _rows(host):
         if row.placement != "cpu":
@@ -218,8 +222,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)
         if graphs is not None and record is not None:
-            is_by_strategy = record.function in by_strategy
-            explanation = _by_graph(explanation, is_by_strategy=is_by_strategy)
+            explanation = _by_graph(explanation, by_strategy.get(record.function))
             is_of_call = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in explanation.blockers)
             if is_of_call and not _shows_call(host, graphs, record):
                 explanation = doubted(explanation, _MAYBE_CALLED_THERE, "possible")
@@ -232,16 +235,21 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
         yield _cpu_op(row, record, explained), _is_idle(row, record, replayed)
 
 
-def _by_graph(explanation: PlacementExplanation, *, is_by_strategy: bool) -> PlacementExplanation:
-    """Add the doubts about a graph that does not belong to a capture."""
+def _by_graph(
+    explanation: PlacementExplanation, strategy: Certainty | None
+) -> PlacementExplanation:
+    """Add the doubts about a graph that does not belong to a capture.
+
+    `strategy` says how certainly a strategy requested the devices, or is None if none did.
+    """
     if explanation.doubt == CALLS_DIFFER:
         explanation = doubted(explanation, CALLS_DIFFER, "possible")
-    if is_by_strategy:
+    if strategy is not None:
         is_full = all(
             blocker.kind is BlockerKind.REQUEST and blocker.requested_device.startswith("/job:")
             for blocker in explanation.blockers
         )
-        certainty: Certainty = "likely" if is_full else "possible"
+        certainty: Certainty = strategy if is_full else "possible"
         return replace(explanation, certainty=certainty, doubt=BY_STRATEGY)
     return doubted(explanation, _OF_ANOTHER_CALL)
 
@@ -280,10 +288,14 @@ def _inferred(
         *((_text(o.function), str(o.name), str(o.type)) for o in ops[there].itertuples()),
         *((str(t.function), str(t.consumer_name), "") for t in sent.itertuples()),
     ]
-    devices = ops["device"].dropna().unique()
-    tasks = {task[0] for device in devices if (task := _TASK.match(device))}
-    version, is_distributed = run.tensorflow_version, len(tasks) > 1
-    return inferred(unexplained, on_gpu, version, is_distributed=is_distributed)
+    is_distributed = _is_distributed(host)
+    return inferred(unexplained, on_gpu, run.tensorflow_version, is_distributed=is_distributed)
+
+
+def _is_distributed(host: Host) -> bool:
+    """Return whether the program has several tasks."""
+    devices = host.tables.ops["device"].dropna().unique()
+    return len({task[0] for device in devices if (task := _TASK.match(device))}) > 1
 
 
 def _text(value: object) -> str:
@@ -323,11 +335,14 @@ def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
     )
 
 
-def _placed_by_strategies(program: ProgramPlacement) -> Iterator[str]:
-    """Yield the functions whose devices a `tf.distribute` strategy may request.
+def _placed_by_strategies(
+    program: ProgramPlacement, *, is_distributed: bool
+) -> Iterator[tuple[str, Certainty]]:
+    """Yield the functions whose devices a `tf.distribute` strategy may request, and how certainly.
 
     A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
-    devices by full names. Devices of the variables and tables that ops use do not count.
+    devices by full names, as `tf.device(x.device)` does. Devices of the variables and tables that
+    ops use do not count.
     """
     for name, placements in program.functions.items():
         for placement in (each.placement for each in placements):
@@ -341,8 +356,10 @@ def _placed_by_strategies(program: ProgramPlacement) -> Iterator[str]:
                 if at not in users and graph.names[at].rpartition("/")[0] not in scopes
                 if graph.ops[at] not in RESULTS
             )
-            if is_full or any("replica_1/" in name for name in graph.names):
-                yield name
+            if any(map(REPLICA.search, graph.names)):
+                yield name, "likely"
+            elif is_full:
+                yield name, "likely" if is_distributed else "possible"
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401
