@@ -289,7 +289,13 @@ def _inferred(
         *((str(t.function), str(t.consumer_name), "") for t in sent.itertuples()),
     ]
     is_distributed = _is_distributed(host)
-    return inferred(unexplained, on_gpu, run.tensorflow_version, is_distributed=is_distributed)
+    return inferred(
+        unexplained,
+        on_gpu,
+        run.tensorflow_version,
+        is_distributed=is_distributed,
+        eager_types={*ops["type"][ops["is_eager"]]},
+    )
 
 
 def _is_distributed(host: Host) -> bool:

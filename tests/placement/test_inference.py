@@ -50,3 +50,18 @@ def test_an_op_fed_by_a_gpu_can_lack_a_kernel_for_its_other_input_or_its_dtype(
     on_cpu = run.ops[run.ops["placement"] == "cpu"]
     assert {"SelectV2", "Pow", "MatMul"} <= {*on_cpu["type"]}
     assert {finding.cause for finding in ta.diagnose(run).findings} == set()
+
+
+@pytest.mark.parametrize("beside", ["", "WriteSummary", "SaveV2"])
+def test_an_eager_op_may_be_of_the_code_that_writes_summaries_or_checkpoints(beside: str) -> None:
+    op = OpenOp(
+        op_id="mul",
+        name="Mul",
+        function="",
+        is_eager=True,
+        types=("float",),
+        explanation=PlacementExplanation(type="Mul"),
+    )
+    found = inferred([op], [], "2.21.0", is_distributed=False, eager_types={"Mul", beside})["mul"]
+    assert found.certainty == ("possible" if beside else "likely")
+    assert found.doubt == (f"code that runs {beside} requests the CPU, too" if beside else "")

@@ -49,6 +49,8 @@ def describe(ops: BlockedOps) -> FindingText:
     if all(cpu_op.explanation.inferred_from for cpu_op in ops.ops):
         is_eager = all(cpu_op.is_eager for cpu_op in ops.ops)
         case, modifiers = ("/inferred_eager", ()) if is_eager else ("/inferred", (OP_OR_CALL,))
+        if is_eager and any(cpu_op.explanation.certainty == "possible" for cpu_op in ops.ops):
+            case = "/inferred_eager_or_library"
     elif all(blocker.scope_frame is None for blocker in ops.blockers):
         case = "/without_a_line"
     elif all(map(_is_computed, ops.blockers)):

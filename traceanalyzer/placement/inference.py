@@ -18,9 +18,10 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Resource
+from traceanalyzer.format import series
 from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation, doubted
 from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 from traceanalyzer.placement.scopes import habit_of
 
@@ -61,6 +62,9 @@ _OF_SIZES: Final = frozenset(
 )
 _FLOATS: Final = frozenset({"double", "float", "half"})
 _INTEGERS: Final = frozenset({"int16", "int32", "int64"})
+# Code that runs these requests the CPU for other ops, too: python/checkpoint/functional_saver.py,
+# and `write` of python/ops/summary_ops_v2.py, where `tf.summary.histogram` computes its value.
+_BESIDE_LIBRARY_SCOPES: Final = frozenset({"RestoreV2", "SaveV2", "WriteSummary"})
 _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
@@ -103,11 +107,13 @@ def inferred(
     version: str | None,
     *,
     is_distributed: bool,
+    eager_types: Collection[str] = (),
 ) -> dict[str, PlacementExplanation]:
     """Explain CPU ops of a host from the other ops that ran. Return explanations by op id.
 
     `on_gpu` lists the function, name, and type of the ops known to be on a GPU; the type can be "".
-    `is_distributed` says that the program has several tasks.
+    `is_distributed` says that the program has several tasks. `eager_types` are the types of the
+    host's eager ops: if code of a library may have created an op, the answer is only possible.
     """
     registry = nearest(version).registry
     gradients = [(op.function, GRADIENT.search(op.name)) for op in ops]
@@ -143,6 +149,11 @@ def inferred(
         for op in others
         if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
     }
+    if beside := sorted(_BESIDE_LIBRARY_SCOPES.intersection(eager_types)):
+        doubt = f"code that runs {series(beside, len(beside))} requests the CPU, too"
+        for op in ops:
+            if op.is_eager and op.op_id in by_scope:
+                by_scope[op.op_id] = doubted(by_scope[op.op_id], doubt, "possible")
     return {**explained, **by_variable, **following, **by_scope}
 
 
