@@ -183,7 +183,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
                 "type": "RuntimeError",
                 "message": "too late",
                 "raised": [STEP, MAIN],
-                "classes": ["RuntimeError", "Exception"],
+                "handler": ["/project/train.py", 33, "<module>", [34, 35]],
             },
             {"kind": "note", "id": "threads", "severity": "info", "message": "one went on"},
             {"kind": "devices", "soft_device_placement": True},
@@ -199,6 +199,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert [(frame.line, frame.code) for frame in found.frames] == [
         (11, "step"),
         (30, "<module>"),
+        (33, "<module>"),
     ]
     assert found.scopes == (Scope(device="/CPU:0", frame=0), Scope(device="/GPU:0", frame=1))
     (definition,) = found.definitions
@@ -215,7 +216,8 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert kernel.constraints == {"T": ("float", "half"), "exact": (True,)}
     (sequence,) = found.sequences
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
-    assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), -1)]
+    (error,) = found.errors
+    assert (error.raised, error.handler, error.handler_lines) == ((0, 1), 2, (34, 35))
     (config,) = found.session_configs
     assert (config.is_own, config.device_count) == (True, {"GPU": 0})
     assert found.notes == (CaptureNote(id="threads", severity="info", message="one went on"),)

@@ -204,8 +204,8 @@ def caught(where: str, error: str, message: str, scope_line: int, op: str) -> Ca
         complete=True,
         environment={"tensorflow": {"version": "2.21.0"}},
         devices={"logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}]},
+        # The lines of the handler are not recorded.
         errors=(CaughtError(where=where, type=error, message=message, raised=(0,), handler=1),),
-        # A file that does not exist: its source says nothing.
         frames=tuple(
             Frame(file="/nowhere/train.py", line=at, code="step", is_user=True)
             for at in (4, 5, scope_line, 7)

@@ -1,7 +1,6 @@
 """Errors of memory: the proof by a handler's source, and errors that ended the program."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,32 +11,26 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.run import Run
 
-# Line 4 raises, line 5 catches; 6 is within the handler, 8 comes after it.
-PROGRAM = """\
-import tensorflow as tf
-a = tf.ones([8, 8])
-try:
-    b = tf.matmul(a, a)
-except tf.errors.ResourceExhaustedError:
-    with tf.device("/CPU:0"):
-        b = tf.matmul(a, a)
-with tf.device("/CPU:0"):
-    c = tf.matmul(a, a)
-"""
 
+def run_of(scope_line: int, *, is_caught: bool = True, times: int = 1) -> Run:
+    """The rule's own example, with the lines of its handler, and its scope at a line.
 
-def run_of(file: Path | None, scope_line: int, *, is_caught: bool = True) -> Run:
-    """The rule's own example, with its lines in a file, and its scope at a line of it."""
+    Line 4 raises, line 5 catches; 6 is within the handler, 8 comes after it. An error that is not
+    caught ends the program the last of the times that it is raised.
+    """
     run = next(e for e in examples_of(CAUSE.id)[0] if e.fires_on).run()
     (host,) = run.hosts
     assert host.capture_file is not None
     frames = [
-        replace(f, file=str(file or f.file), line=scope_line if at == 2 else f.line)
+        replace(f, line=scope_line if at == 2 else f.line)
         for at, f in enumerate(host.capture_file.frames)
     ]
     (error,) = host.capture_file.errors
-    errors = (replace(error, handler=1 if is_caught else -1),)
-    capture_file = replace(host.capture_file, frames=tuple(frames), errors=errors)
+    errors = [replace(error, handler_lines=(6, 7))]
+    if not is_caught:
+        error = replace(error, handler=-1)
+        errors = [*[error] * times, replace(error, where="program")]
+    capture_file = replace(host.capture_file, frames=tuple(frames), errors=tuple(errors))
     return replace(run, hosts=(replace(host, capture_file=capture_file),))
 
 
@@ -45,31 +38,39 @@ def lines(finding: Finding) -> list[int | None]:
     return [e.where.line for e in finding.evidence if isinstance(e.where, SourceWhere)]
 
 
-def test_a_scope_within_the_handler_is_certain_and_all_lines_are_shown(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(PROGRAM)
-
-    (found,) = CAUSE.check(run_of(file, 6))
+def test_a_scope_within_the_handler_is_certain_and_all_lines_are_shown() -> None:
+    (found,) = CAUSE.check(run_of(6))
 
     assert found.certainty == "certain"
     assert lines(found) == [4, 5, 6]
     assert "train.py:4" in found.title
 
 
-def test_a_scope_after_the_handler_is_no_part_of_it(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(PROGRAM)
-
-    assert list(CAUSE.check(run_of(file, 8))) == []
+def test_a_scope_after_the_handler_is_no_part_of_it() -> None:
+    assert list(CAUSE.check(run_of(8))) == []
 
 
-def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Path) -> None:
-    (found,) = CAUSE.check(run_of(tmp_path / "train.py", 6, is_caught=False))
+def test_an_error_that_nothing_caught_is_explained_and_names_no_op() -> None:
+    (found,) = CAUSE.check(run_of(6, is_caught=False))
 
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
     assert "float[4096,1048576] (17.2 GB) on /device:GPU:0" in found.why
     assert "train.py:4" in found.title
+
+
+def test_an_error_that_a_program_may_have_caught_is_left_open() -> None:
+    (twice,) = CAUSE.check(run_of(6, is_caught=False, times=2))
+    run = run_of(6, is_caught=False)
+    (host,) = run.hosts
+    assert host.capture_file is not None
+    capture_file = replace(host.capture_file, errors=host.capture_file.errors[:1])
+    (survived,) = CAUSE.check(replace(run, hosts=(replace(host, capture_file=capture_file),)))
+
+    for found in (twice, survived):
+        assert (found.sub_reason, found.op_ids) == (None, ())
+        assert found.title == "Memory ran out at train.py:4"
+        assert "does not show whether the program caught the error" in found.why
 
 
 def with_message(run: Run, message: str, **fields: Any) -> Run:  # noqa: ANN401 - of the capture
@@ -86,11 +87,9 @@ OOM = (
 
 
 @pytest.mark.parametrize("is_caught", [True, False])
-def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bool) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(PROGRAM)
+def test_the_figures_of_the_allocator_are_shown(*, is_caught: bool) -> None:
     run = with_message(
-        run_of(file, 6, is_caught=is_caught),
+        run_of(6, is_caught=is_caught),
         OOM.format("GPU:0", "GPU_0_bfc"),
         devices={
             "logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}],
@@ -117,10 +116,5 @@ def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bo
 @pytest.mark.parametrize(
     "message", ["/data/ckpt; No space left on device", OOM.format("CPU:0", "mklcpu")]
 )
-def test_neither_a_full_disk_nor_the_hosts_memory_is_want_of_the_gpus(
-    tmp_path: Path, message: str
-) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(PROGRAM)
-
-    assert list(CAUSE.check(with_message(run_of(file, 6), message))) == []
+def test_neither_a_full_disk_nor_the_hosts_memory_is_want_of_the_gpus(message: str) -> None:
+    assert list(CAUSE.check(with_message(run_of(6), message))) == []

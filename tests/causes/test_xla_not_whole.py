@@ -174,12 +174,25 @@ def test_an_error_inside_another_functions_call_is_reported() -> None:
 
 
 def test_an_error_that_nothing_caught_is_said_and_reported() -> None:
-    of = diagnose(with_error(handler=-1))
+    run = with_error(handler=-1)
+    (host,) = run.hosts
+    assert host.capture_file is not None
+    (error,) = host.capture_file.errors
+    errors = (error, replace(error, where="program"))
+    capture_file = replace(host.capture_file, errors=errors)
+    of = diagnose(replace(run, hosts=(replace(host, capture_file=capture_file),)))
 
     (found,) = [f for f in of.findings if f.cause == CAUSE.id]
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
     assert found.id in {f.id for f in assemble(of).findings}
+
+
+def test_an_error_whose_handler_is_unknown_is_left_open() -> None:
+    (found,) = CAUSE.check(with_error(handler=-1))
+
+    assert found.sub_reason is None
+    assert "does not show whether the program caught it" in found.why
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ from traceanalyzer.capture_file.gpu_lines import (
 from traceanalyzer.capture_file.graph_def import AttributePool
 from traceanalyzer.capture_file.journal import Journal, read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
-from traceanalyzer.capture_file.source_lines import SourceLines, handler_of
+from traceanalyzer.capture_file.source_lines import SourceLines
 from traceanalyzer.format import counted
 
 _Record = TypeVar("_Record")
@@ -284,10 +284,12 @@ class _Pools:
 
     def error(self, found: dict[str, Any]) -> document.CaughtError:
         raised = self._indices(record(list[_Place], found["raised"]))
-        frames = list(self.frames)
-        handler = handler_of([frames[at] for at in raised], record(list[str], found["classes"]))
-        caught = UNKNOWN if handler is None else self.frames.setdefault(handler, len(frames))
-        return record(document.CaughtError, {**found, "raised": raised, "handler": caught})
+        caught, lines = UNKNOWN, list[int]()
+        if found["handler"] is not None:
+            *place, lines = found["handler"]
+            (caught,) = self._indices([record(_Place, [*place, 1])])
+        fields = {"raised": raised, "handler": caught, "handler_lines": lines}
+        return record(document.CaughtError, {**found, **fields})
 
     def choice(self, found: dict[str, Any]) -> document.VisibilityChoice:
         running = self._indices(record(list[_Place], found["frames"]))

@@ -108,7 +108,8 @@ class CaughtError:
     type: str  #: the exception's class
     message: str  #: if long, the first 2000 characters and the last 1000
     raised: tuple[int, ...]  #: the user's frames, innermost first
-    handler: int  #: the frame that caught it
+    handler: int  #: the frame that caught it; -1 if none did, or it is unknown
+    handler_lines: tuple[int, ...] = ()  #: first and last line of its body; empty if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

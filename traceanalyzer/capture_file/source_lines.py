@@ -11,7 +11,7 @@ import ast
 import linecache
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.util import decode_source
@@ -198,48 +198,6 @@ def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandle
         ):
             yield child
             yield from statements(child, line)
-
-
-def handler_of(running: Iterable[Frame], classes: Collection[str]) -> Frame | None:
-    """Return the line of the `except` that catches an error; None if no source shows one.
-
-    It belongs to the innermost `try` around a running line, and names one of the error's classes.
-
-    Args:
-        running: The lines that were running, innermost first.
-        classes: The names of the error's class and of its bases.
-    """
-    for frame in running:
-        # Lambdas and the like may run elsewhere.
-        is_inner = frame.code.startswith("<") and frame.code != "<module>"
-        tree = None if is_inner else syntax_of(frame.file)
-        around = [] if tree is None else [*statements(tree, frame.line)]
-        for node in reversed(around):
-            if isinstance(node, _BOUND):
-                break  # a `try` around a function's definition does not catch errors of its calls
-            if isinstance(node, ast.Try | ast.TryStar) and (
-                node.body[0].lineno <= frame.line <= (node.body[-1].end_lineno or 0)
-            ):
-                for handler in node.handlers:
-                    if tree is not None and _names_one(handler.type, classes, constants(tree)):
-                        return replace(frame, line=handler.lineno)
-    return None
-
-
-def _names_one(
-    named: ast.expr | None, classes: Collection[str], known: Mapping[str, ast.Assign]
-) -> bool:
-    """Return whether `except NAMED` catches one of the classes; nothing is run to find out."""
-    match named:
-        case None:
-            return True
-        case ast.Tuple(elts=parts):
-            return any(_names_one(part, classes, known) for part in parts)
-        case ast.Name(id=name) if name in known:
-            return _names_one(known[name].value, classes, known)
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name in classes
-    return False
 
 
 def own(statement: ast.AST) -> Iterator[ast.AST]:

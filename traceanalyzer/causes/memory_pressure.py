@@ -28,7 +28,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
-    """Yield the finding about an error that ended the program or whose handler requests the CPU."""
+    """Yield the finding about an error, unless its handler requests no CPU."""
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
@@ -37,12 +37,16 @@ def _exhausted(
     if handler is not None and seen.ops is None:
         return
     scope = f"{host.name} {same_place(raised)} not caught"
-    then = "The program did not catch the error, so it put no op on the CPU."
+    sub_reason, then = None, "The capture file does not show whether the program caught the error."
+    if seen.is_uncaught:
+        sub_reason = "not_caught"
+        then = "The program did not catch the error, so it put no op on the CPU."
     if handler is not None:
+        sub_reason = "caught"
         scope = f"{same_place(raised)} {same_place(handler)}"
         then = f"{line_text(handler)} caught the error, and the handler requests the CPU."
     yield CAUSE.finding(
-        "not_caught" if handler is None else "",
+        "" if handler is not None else sub_reason or "handler_unknown",
         values={
             "error": error.type,
             "at": "" if raised is None else f" at {line_text(raised)}",
@@ -50,7 +54,7 @@ def _exhausted(
             "attempt": failed.attempt,
             "then": then,
         },
-        sub_reason="not_caught" if handler is None else "caught",
+        sub_reason=sub_reason,
         scope=scope,
         certainty=seen.certainty,
         op_ids=seen.op_ids,

@@ -55,7 +55,11 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
         if made_at is not None:
             evidence.insert(1, observed("op", f"{op} is created here", line=made_at))
     then, moved = "The program did not catch it.", ""
+    sub_reason = "not_caught" if seen.is_uncaught else None
+    if not seen.is_uncaught:
+        then = "The capture file does not show whether the program caught it."
     if seen.handler is not None:
+        sub_reason = "caught"
         then = f"{line_text(seen.handler)} caught it{_PLACED_ONE_BY_ONE}"
     if seen.handler is not None and seen.ops is not None:
         then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
@@ -68,7 +72,7 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
             "then": then,
             "part": op if op and op not in _ENDS else "the unsupported part",
         },
-        sub_reason="not_caught" if seen.handler is None else "caught",
+        sub_reason=sub_reason,
         scope=f"{host.name} {function} {op} {same_place(seen.handler)}",
         certainty=seen.certainty,
         op_ids=seen.op_ids,

@@ -1,8 +1,10 @@
-"""The errors that are recorded: message, classes, and the lines that were running."""
+"""Which handler will catch an error, read from the source of what is running."""
 
 import json
+import linecache
 import sys
 import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +23,24 @@ def _records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def _run(folder: Path, source: str) -> list[dict[str, Any]]:
+def _run(folder: Path, source: str, file: str = "") -> list[dict[str, Any]]:
     """Run a program that calls `fail(error)`, and return the records of its errors."""
     recorder = ErrorRecorder(JournalWriter(str(folder / "journal")))
     names: dict[str, Any] = {"__name__": "__main__", "record": recorder._record}  # noqa: SLF001
     exec(compile(FAIL, errors.__file__, "exec"), names)  # noqa: S102
     program = folder / "program.py"
     program.write_text(textwrap.dedent(source))
-    exec(compile(program.read_text(), str(program), "exec"), names)  # noqa: S102
+    errors._syntax.cache_clear()  # noqa: SLF001
+    exec(compile(program.read_text(), file or str(program), "exec"), names)  # noqa: S102
     found = _records(folder)
     assert {record["kind"] for record in found} <= {"error"}
     return found
+
+
+def _handler_lines(folder: Path, source: str) -> list[int | None]:
+    found = [record["handler"] for record in _run(folder, source)]
+    assert {handler[0] for handler in found if handler} <= {str(folder / "program.py")}
+    return [handler and handler[1] for handler in found]
 
 
 def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path) -> None:
@@ -51,7 +60,135 @@ def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path) -> None:
     assert (record["type"], record["message"]) == ("RuntimeError", message)
     # This test is the user's as well: it calls the program.
     assert record["raised"][:2] == [[file, 2, "configure", 1], [file, 4, "<module>", 1]]
-    assert record["classes"] == ["RuntimeError", "Exception", "BaseException", "object"]
+    assert record["handler"] == [file, 5, "<module>", [6, 6]]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "line"),
+    [
+        ("except:", 3),
+        ("except ValueError:\n    pass\nexcept RuntimeError as error:", 5),
+        ("except (KeyError, RuntimeError):", 3),
+        ("except OURS:", 3),
+        ("except own.RuntimeError:", 3),
+        ("except OURS + (KeyError,):", 3),
+        ("except held.E:", 3),
+        ("except Exception:", 3),
+        pytest.param(
+            "except* RuntimeError:",
+            3,
+            marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="except* came with 3.11"),
+        ),
+    ],
+)
+def test_a_clause_that_names_the_errors_class_catches_it(
+    tmp_path: Path, clauses: str, line: int
+) -> None:
+    head = "import builtins as own; OURS = (ValueError, RuntimeError); "
+    head += "held = type('Held', (), {'E': OURS})"
+    program = f"{head}\ntry: fail(NotImplementedError())\n{clauses}\n    pass\n"
+    assert _handler_lines(tmp_path, program) == [line]
+
+
+@pytest.mark.parametrize(
+    ("clause", "line"),
+    [("(KeyError, OSError)", 10), ("make()", None), ("unknown", None), ("own[0]", None)],
+)
+def test_only_a_clause_that_is_known_not_to_catch_it_is_passed_over(
+    tmp_path: Path, clause: str, line: int | None
+) -> None:
+    program = f"""\
+    def make():
+        made.append(1)
+        return KeyError
+    made, own = [], object()
+    try:
+        try:
+            fail(RuntimeError())
+        except {clause}:
+            pass
+    except RuntimeError:
+        assert len(made) == {int(clause == "make()")}  # by the program: nothing is run to find out
+    except (NameError, TypeError):
+        pass
+    """
+    assert _handler_lines(tmp_path, program) == [line]
+
+
+def test_only_the_body_of_a_try_is_guarded_by_it(tmp_path: Path) -> None:
+    program = """\
+    try:
+        try:
+            pass
+        except RuntimeError:
+            pass
+        else:
+            fail(RuntimeError())
+    except RuntimeError:
+        pass
+    try:
+        try:
+            fail(RuntimeError())
+        except RuntimeError:
+            fail(RuntimeError())
+        finally:
+            pass
+    except RuntimeError:
+        pass
+    """
+    assert _handler_lines(tmp_path, program) == [8, 13, 17]
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py"])
+def test_code_without_a_source_has_no_handler(tmp_path: Path, file: str) -> None:
+    linecache.clearcache()
+    source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
+    (record,) = _run(tmp_path, source, file)
+    assert record["handler"] is None
+    assert record["raised"][0] == [file, 2, "<module>", 1]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from builtins import RuntimeError as E\ntry:\n    fail(RuntimeError())\nexcept E: pass",
+        "RuntimeError = RuntimeError\ntry:\n    fail(RuntimeError())\nexcept RuntimeError: pass",
+        "try:\n  errors = (RuntimeError,)\n  fail(RuntimeError())\nexcept errors: pass",
+    ],
+)
+def test_a_class_is_found_under_any_name(tmp_path: Path, program: str) -> None:
+    assert _handler_lines(tmp_path, program) == [4]
+
+
+def test_the_source_of_a_cell_is_what_python_has_cached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = str(tmp_path / "ipykernel_77" / "1234.py")  # no such file exists
+    source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
+    lines = source.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, cell, (len(source), None, lines, cell))
+    (record,) = _run(tmp_path, source, cell)
+    assert record["handler"] == [cell, 3, "<module>", [4, 4]]
+
+
+def test_the_source_of_an_edited_program_is_not_read_from_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "edited.py"
+    file.write_text("try:\n    fail(RuntimeError())\nexcept ValueError:\n    pass\n")
+    source = f"{file.read_text()}except RuntimeError:\n    pass\n"
+    lines = source.splitlines(keepends=True)
+    monkeypatch.setitem(linecache.cache, str(file), (len(source), None, lines, str(file)))
+    (record,) = _run(tmp_path, source, str(file))
+    assert record["handler"] == [str(file), 5, "<module>", [6, 6]]
+
+
+def test_what_python_warns_of_in_a_program_is_not_repeated(tmp_path: Path) -> None:
+    program = 'PATTERN = "\\d"\ntry: fail(RuntimeError())\nexcept RuntimeError: pass\n'
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert _handler_lines(tmp_path, program) == [3]
+    assert [str(w.message) for w in told] == [r"invalid escape sequence '\d'"]
 
 
 def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
@@ -70,5 +207,5 @@ def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
     journal_fatal(journal)
 
     (record,) = _records(tmp_path)
-    assert (record["where"], record["type"], record["classes"]) == ("program", "ValueError", [])
+    assert (record["where"], record["type"], record["handler"]) == ("program", "ValueError", None)
     assert record["raised"][:2] == [[file, 2, "f", 1], [file, 3, "<module>", 1]]

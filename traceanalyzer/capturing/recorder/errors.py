@@ -1,17 +1,24 @@
 """Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
-A program may catch such an error and continue on the CPU. So the running lines and the error's
-classes are recorded, which show the handler that will catch it. The error that ends the program is
+A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
+and the handler that will catch it: in the source of the running functions, the innermost `try`
+around a running line whose `except` names the error's class. The error that ends the program is
 recorded, whatever its class.
 """
 
 from __future__ import annotations
 
+import ast
+import builtins
+import linecache
+import re
 import sys
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache, partial
+from types import FrameType
 from typing import Any
 
-from .frames import GENERATED, Frame, is_user_file, user_places
+from .frames import GENERATED, Frame, is_user_file, outwards, place_of, user_places
 from .hooks import JournalWriter, RecorderPart
 
 # Characters kept from the start and end of a message. The middle may list the lines that made an
@@ -27,6 +34,10 @@ _NO_DEVICE = (
     "Unable to find any devices for spec",
     "Cannot assign a device for operation",
 )
+# Python warns about invalid escapes when it parses. Warning filters cannot be changed: the program
+# shares them.
+_ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 
 
 class ErrorRecorder(RecorderPart):
@@ -61,8 +72,9 @@ class ErrorRecorder(RecorderPart):
             self._journal.note("errors_left_out", "info", message)
             return
         with self._journal.guard("an error"):
-            classes = [each.__name__ for each in type(error).__mro__]
-            _write(self._journal, where, error, user_places(sys._getframe(1)), classes)
+            frame = sys._getframe(1)
+            handler = _handler(frame, type(error))
+            _write(self._journal, where, error, user_places(frame), handler)
 
 
 def journal_fatal(journal: JournalWriter) -> None:
@@ -77,7 +89,7 @@ def journal_fatal(journal: JournalWriter) -> None:
         if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
             raised.insert(0, (code.co_filename, traceback.tb_lineno, code.co_name, 1))
         traceback = traceback.tb_next
-    _write(journal, "program", error, raised, [])  # nothing caught it
+    _write(journal, "program", error, raised, None)
 
 
 def _write(
@@ -85,10 +97,88 @@ def _write(
     where: str,
     error: BaseException,
     raised: list[Frame],
-    classes: list[str],
+    handler: tuple[Any, ...] | None,
 ) -> None:
     message = str(error)
     if len(message) > _FIRST + _LAST:
         message = f"{message[:_FIRST]} ... {message[-_LAST:]}"
     found = {"type": type(error).__name__, "message": message, "raised": raised}
-    journal.write("error", where=where, **found, classes=classes)
+    journal.write("error", where=where, **found, handler=handler)
+
+
+def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[int, int]] | None:
+    """Return the `except` that will catch an error; None if none does, or it is unknown.
+
+    It is described by its file, its line, the name of its code, and the lines of its body.
+    """
+    for frame in outwards(innermost):
+        code = frame.f_code
+        found = place_of(frame) if is_user_file(code.co_filename) else None
+        if found is None:
+            continue
+        file, line, name = found
+        tree = _syntax(file)
+        if tree is None:
+            return None
+        # A `try` around a function's definition does not catch errors of its calls.
+        first = code.co_firstlineno if file == code.co_filename else _first_line(tree, line)
+        tries = [node for node in ast.walk(tree) if isinstance(node, _TRY) and first <= node.lineno]
+        for node in sorted(tries, key=lambda node: node.lineno, reverse=True):
+            if not node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0):
+                continue
+            for handler in node.handlers:
+                is_caught = _catches(handler.type, frame, error)
+                if is_caught is None:
+                    return None
+                if is_caught:
+                    last = handler.body[-1]
+                    body = handler.body[0].lineno, last.end_lineno or last.lineno
+                    return file, handler.lineno, name, body
+    return None
+
+
+@lru_cache(maxsize=None)
+def _syntax(file: str) -> ast.Module | None:
+    """Return the syntax tree of a file or notebook cell; None if it cannot be read."""
+    source = "".join(linecache.getlines(file))
+    try:  # with harmless text in place of escapes, so that positions stay
+        tree = ast.parse(_ESCAPE.sub(lambda escape: "_" * len(escape[0]), source))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    return tree if source else None
+
+
+def _first_line(tree: ast.Module, line: int) -> int:
+    """Return the first line of the innermost function around a line; 0 if there is none."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node in ast.walk(tree) if isinstance(node, functions)]
+    return max((n.lineno for n in found if n.lineno <= line <= (n.end_lineno or 0)), default=0)
+
+
+def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool | None:
+    """Return whether `except NAMED` catches an error; None if that is unknown."""
+    if named is None:
+        return True
+    found = _look_up(named, frame)
+    classes = found if isinstance(found, tuple) else (found,)
+    if any(isinstance(each, type) and issubclass(error, each) for each in classes):
+        return True
+    return False if all(isinstance(each, type) for each in classes) else None
+
+
+def _look_up(node: ast.expr, frame: FrameType) -> Any:
+    """Return the value of an expression, without calling it; None if it is unknown."""
+    if isinstance(node, ast.Attribute):
+        with suppress(Exception):  # of a property
+            return getattr(_look_up(node.value, frame), node.attr)
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in names:
+                return names[node.id]
+    if isinstance(node, ast.Tuple):
+        return tuple(_look_up(part, frame) for part in node.elts)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = _look_up(node.left, frame), _look_up(node.right, frame)
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            return left + right
+    return None

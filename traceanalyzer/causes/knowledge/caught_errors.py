@@ -1,13 +1,10 @@
 """Recorded errors: where they were raised and caught, and the ops that handlers put on the CPU."""
 
-import ast
 import re
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-from traceanalyzer.capture_file.source_lines import syntax_of
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed, scope_text
 from traceanalyzer.cpu_ops import analyse
@@ -19,6 +16,8 @@ from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import DTYPE_BYTES
 
 _LONGEST: Final = 200  # characters of a message in evidence
+# Characters at the end of a message. TensorFlow may add the lines of the graph's ops before them.
+_TAIL: Final = 200
 
 # `OpKernelContext::allocate_tensor` (op_kernel.cc).
 _TENSOR: Final = re.compile(
@@ -41,7 +40,8 @@ class SeenError:
     """A recorded error and its consequences."""
 
     raised: Frame | None  #: the user's line that raised it, if known
-    handler: Frame | None  #: the line of the `except` that caught it; None if nothing did
+    handler: Frame | None  #: the line of the `except` that caught it, if known
+    is_uncaught: bool  #: whether this error, and no other one of its line, ended the program
     #: Ops that only CPU scopes inside the handler keep on the CPU, each with its first blocker.
     ops: BlockedOps | None
     #: Likely if the handler's source is unknown: scopes below it in the same function count then.
@@ -74,7 +74,7 @@ def seen_error(
     members, is_certain = [], True
     if handler is not None:
         evidence.append(observed("handler", "the error was caught here", line=handler))
-        body = _handler_lines(handler.file, handler.line)
+        body = error.handler_lines
         scopes: dict[Frame, str] = {}
         for cpu_op in analyse(run).cpu_ops.values():
             blockers = cpu_op.explanation.blockers
@@ -83,7 +83,7 @@ def seen_error(
             found = [_cpu_scope(capture_file, blocker) for blocker in blockers]
             if all(f is not None and _is_inside(f, handler, body) for f in found):
                 members.append((cpu_op, blockers[0]))
-                is_certain &= body is not None and cpu_op.explanation.certainty == "certain"
+                is_certain &= bool(body) and cpu_op.explanation.certainty == "certain"
                 scopes |= {f: scope_text(b) for f, b in zip(found, blockers, strict=True) if f}
         evidence += [
             observed("requested_device", f"{scope} is entered here", line=frame)
@@ -92,19 +92,23 @@ def seen_error(
     return SeenError(
         raised=_raised_at(capture_file, error),
         handler=handler,
+        is_uncaught=handler is None and _is_uncaught(capture_file, error),
         ops=BlockedOps(tuple(members)) if members else None,
         certainty="certain" if is_certain else "likely",
         evidence=tuple(evidence),
     )
 
 
-def _handler_lines(file: str, line: int) -> range | None:
-    tree = syntax_of(file) if PurePath(file).is_absolute() else None
-    for node in () if tree is None else ast.walk(tree):
-        if isinstance(node, ast.ExceptHandler) and node.lineno == line:
-            last = node.body[-1]
-            return range(node.body[0].lineno, (last.end_lineno or last.lineno) + 1)
-    return None
+def _is_uncaught(capture_file: CaptureFile, error: CaughtError) -> bool:
+    """Return whether an error, the only one of its line, ended the program."""
+    line = error.where, error.raised[:1]
+    times = sum((each.where, each.raised[:1]) == line for each in capture_file.errors)
+    return times == 1 and any(
+        each.where == "program"
+        and (each.type, each.raised) == (error.type, error.raised)
+        and each.message[-_TAIL:] == error.message[-_TAIL:]
+        for each in capture_file.errors
+    )
 
 
 def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> Frame | None:
@@ -118,11 +122,11 @@ def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> Frame | None:
     return frame if asks_for_cpu(device) else None
 
 
-def _is_inside(scope: Frame, handler: Frame, body: range | None) -> bool:
+def _is_inside(scope: Frame, handler: Frame, body: tuple[int, ...]) -> bool:
     if scope.file != handler.file:
         return False
-    if body is not None:
-        return scope.line in body
+    if body:
+        return body[0] <= scope.line <= body[-1]
     return scope.code == handler.code and scope.line > handler.line
 
 
