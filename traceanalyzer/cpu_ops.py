@@ -207,9 +207,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
     replayed = None if recorded is None else ReplayedExplanations(recorded)
     by_strategy: dict[str, Certainty] = {}
     if replayed is not None and graphs is not None:
-        is_distributed = _is_distributed(host)
-        found_in = _placed_by_strategies(replayed.program, is_distributed=is_distributed)
-        by_strategy.update(found_in)
+        by_strategy.update(_by_strategies(replayed.program, host))
     found: list[tuple[Any, OpRecord | None, PlacementExplanation]] = []
     for row, record in _rows(host):
         if row.placement != "cpu":
@@ -288,14 +286,9 @@ def _inferred(
         *((_text(o.function), str(o.name), str(o.type)) for o in ops[there].itertuples()),
         *((str(t.function), str(t.consumer_name), "") for t in sent.itertuples()),
     ]
-    is_distributed = _is_distributed(host)
-    return inferred(
-        unexplained,
-        on_gpu,
-        run.tensorflow_version,
-        is_distributed=is_distributed,
-        eager_types={*ops["type"][ops["is_eager"]]},
-    )
+    eager = {*ops["type"][ops["is_eager"]]}
+    version, is_distributed = run.tensorflow_version, _is_distributed(host)
+    return inferred(unexplained, on_gpu, version, is_distributed=is_distributed, eager_types=eager)
 
 
 def _is_distributed(host: Host) -> bool:
@@ -341,9 +334,7 @@ def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
     )
 
 
-def _placed_by_strategies(
-    program: ProgramPlacement, *, is_distributed: bool
-) -> Iterator[tuple[str, Certainty]]:
+def _by_strategies(program: ProgramPlacement, host: Host) -> Iterator[tuple[str, Certainty]]:
     """Yield the functions whose devices a `tf.distribute` strategy may request, and how certainly.
 
     A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
@@ -365,7 +356,7 @@ def _placed_by_strategies(
             if any(map(REPLICA.search, graph.names)):
                 yield name, "likely"
             elif is_full:
-                yield name, "likely" if is_distributed else "possible"
+                yield name, "likely" if _is_distributed(host) else "possible"
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401
