@@ -59,6 +59,30 @@ def test_a_run_metadata_shows_which_ops_an_optimizer_moved(tiles: Path, tmp_path
     assert found.right == found.answered == found.ops == 8
 
 
+_CALLED_ON_CPU: Final = """
+import tensorflow as tf
+
+variable = tf.Variable(tf.ones([8, 8]))
+
+@tf.function
+def counts(ids):
+    variable.assign_add(tf.ones([8, 8]))
+    return tf.cumsum(ids * 3) + tf.math.floordiv(ids, 7)
+
+ids = tf.range(8, dtype=tf.int64)
+for _ in range(3):
+    with tf.device("/CPU:0"):
+        counts(ids)
+"""
+
+
+def test_the_ops_of_a_function_called_on_the_cpu_were_not_moved(tmp_path: Path) -> None:
+    logs = captured_program(_CALLED_ON_CPU, how="graphs_in_fork:capture").logdir
+    run = ta.load(without_capture_file(logs, tmp_path))
+    found = {finding.cause for finding in ta.diagnose(run).findings}
+    assert found == {"caller_device_scope_cpu"}
+
+
 def test_graphs_of_another_program_are_not_used(
     captured: Path, tiles: Path, tmp_path: Path
 ) -> None:

@@ -2,9 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from math import prod
 from typing import Final
 
-from traceanalyzer.capture_file.document import CaptureFile, is_session
+from traceanalyzer.capture_file.document import Attributes, CaptureFile, is_session
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import dtypes_in, observed
 from traceanalyzer.cpu_ops import NOT_ON_CPU, analyse
@@ -12,7 +13,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
-from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, OPTION, pinned_by
+from traceanalyzer.placement.on_a_gpu import MOST_ELEMENTS, MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import Role
 
@@ -91,13 +92,29 @@ def _by_graphs(run: Run) -> Iterator[Finding]:
 
 
 def _is_moved(graphs: CaptureFile, name: str, node: str) -> bool:
-    """Return whether a node has only dtypes that the optimizer moves, and a recorded partition."""
+    """Return whether a node has a recorded partition, and tensors that the optimizer moves."""
     function = graphs.function(name)
     for instance in () if function is None else function.instances:
-        if instance.partitions and (at := instance.input.index(node)) >= 0:
-            known = graphs.attribute_set(instance.input.attributes[at]).values()
+        graph = instance.input
+        if instance.partitions and (at := graph.index(node)) >= 0:
+            known = graphs.attribute_set(graph.attributes[at]).values()
             types = {dtype for value in known for dtype in dtypes_in(value)}
-            return bool(types) and types <= MOVED_IF_SMALL
+            around = (at, *(source for source, _ in graph.sources(at)))
+            sets = (graphs.attribute_set(graph.attributes[each]) for each in around)
+            is_large = any(map(_names_large_tensor, sets)) and types != {"string"}
+            return bool(types) and types <= MOVED_IF_SMALL and not is_large
+    return False
+
+
+def _names_large_tensor(attributes: Attributes) -> bool:
+    """Return whether a node's attributes contain the shape of a tensor that is not small."""
+    values = (
+        v for value in attributes.values() for v in (value if isinstance(value, list) else [value])
+    )
+    for shape in (value.get("shape") for value in values if isinstance(value, dict)):
+        sizes = [n for n in shape if isinstance(n, int)] if isinstance(shape, list) else []
+        if min(sizes, default=-1) >= 0 and prod(sizes) > MOST_ELEMENTS:
+            return True
     return False
 
 

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Attributes, CaptureFile, CaptureNote, Scope
@@ -169,9 +170,10 @@ class GraphFinder:
         sets = [self._pool.sets[at] for at in nodes.attributes]
         if graph.partitions:
             device_of = {name: part.device for part in graph.partitions for name in part.names}
+            is_called_there = self._prefers_gpu(nodes, device_of)
             assigned = [
                 ""
-                if _may_be_pinned(own) and "CPU" in device_of.get(name, "")
+                if is_called_there and _may_be_pinned(own) and "CPU" in device_of.get(name, "")
                 else device_of.get(name, "")
                 for name, own in zip(nodes.names, sets, strict=True)
             ]
@@ -190,6 +192,18 @@ class GraphFinder:
             input=replace(nodes, devices=devices),
             assigned=tuple(assigned),
             partitions=graph.partitions,
+        )
+
+    def _prefers_gpu(self, nodes: Graph, device_of: Mapping[str, str]) -> bool:
+        """Return whether a GPU ran a node that nothing but the call's default device puts there."""
+        facts = describe(nodes, self._pool.sets, self._registry)
+        bound = {*facts.generators, *facts.followers, *facts.classes, *chain(*facts.bound)}
+        return any(
+            "GPU" in device_of.get(name, "") and not requested and at not in bound
+            for at, (name, op, requested) in enumerate(
+                zip(nodes.names, nodes.ops, nodes.devices, strict=True)
+            )
+            if op not in ARGUMENTS | RESULTS
         )
 
     def _arguments(self, nodes: Graph, assigned: Sequence[str]) -> Iterator[tuple[int, str]]:
