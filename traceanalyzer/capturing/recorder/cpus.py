@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import time
 
@@ -18,7 +19,10 @@ class CpuUse:
         self._began = _seconds()
 
     def shares(self) -> dict[str, float]:
-        """Return the shares that other processes took and that were idle; empty if unknown."""
+        """Return the shares that other processes took and that were idle; empty if unknown.
+
+        `os.times()` does not count the time of running children, so with any, they are unknown.
+        """
         began, now = self._began, _seconds()
         if began is None or now is None or time.monotonic() - self._began_s < _SHORTEST_S:
             return {}
@@ -38,6 +42,10 @@ def _seconds() -> tuple[float, float, float] | None:
             rows = [line.split() for line in file if line.split(" ", 1)[0] in allowed]
         ticks = [[int(field) for field in row[1 : 1 + _FIELDS]] for row in rows]
         idle = sum(row[at] for row in ticks for at in _IDLE)
+        for path in glob.glob("/proc/self/task/*/children"):
+            with open(path) as file:
+                if file.read().strip():
+                    return None
         used, per_second = os.times(), os.sysconf("SC_CLK_TCK")
         own_s = used.user + used.system + used.children_user + used.children_system
         return idle / per_second, (sum(map(sum, ticks)) - idle) / per_second, own_s
