@@ -43,7 +43,8 @@ def verify(report: Path, *, finding_id: str | None, is_applied: bool, python: st
 
     REPORT is the profile or report.json from before the fix. `check` prints the ids of findings.
     Edit the program first, or use --apply, and run this in the folder where it was captured: the
-    recorded command is repeated. Exit code 0: fixed. 1: not fixed.
+    recorded command is repeated. With --apply, processes that the program starts run the unedited
+    files. Exit code 0: fixed. 1: not fixed.
     """
     from traceanalyzer.compare.edits import changes_for
     from traceanalyzer.compare.reports import report_of
