@@ -339,7 +339,7 @@ static void call_walk(void)
 
     struct walk_back walk;
     int64_t spans = below(4), threads = below(4), segments = below(12), links = below(8);
-    int64_t calls = below(8), events = below(8), through = below(2) ? events : 0;
+    int64_t calls = below(8), events = below(8);
     segments = threads ? segments : 0;
     links = threads ? links : 0;
     FILL(int64_t, walk.span_start, size(spans), number(0, 30));
@@ -367,14 +367,6 @@ static void call_walk(void)
     FILL(uint8_t, walk.call_ends, size(calls), below(2));
     FILL(int64_t, walk.device_end, size(events), ascending(&at[7]));
     FILL(int32_t, walk.device_stream, size(events), number(0, 2));
-    FILL(int64_t, walk.device_start, size(through), number(0, 60));
-    FILL(uint8_t, walk.device_phase, size(through), number(8, 10));
-    FILL(int32_t, walk.device_row, size(through), number(-1, 5));
-    FILL(int32_t, walk.device_launch_thread, size(through), number(-1, threads));
-    FILL(int64_t, walk.device_launch_start, size(through), number(0, 60));
-    FILL(int64_t, walk.device_launch_end, size(through), number(0, 60));
-    FILL(uint8_t, walk.device_is_proved, size(through), below(2));
-    FILL(int64_t, walk.device_before, size(through), number(-1, events));
     FILL(int64_t, walk.done, size(2), 0);
     /* In small steps: room for what was found before, and a little more. */
     for (room = 1; room < 4000; room *= 2) {
@@ -382,7 +374,6 @@ static void call_walk(void)
         FILL(int64_t, walk.part_end, size(room), 0);
         FILL(uint8_t, walk.part_phase, size(room), 0);
         FILL(int32_t, walk.part_row, size(room), 0);
-        FILL(int64_t, walk.part_event, size(room), 0);
         FILL(uint8_t, walk.part_is_proved, size(room), 0);
         int64_t done = walk_back(&walk);
         CHECK(done == 0 || is_wild);
