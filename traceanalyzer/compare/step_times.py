@@ -16,7 +16,7 @@ _INTERVAL: Final = (2.5, 97.5)  # percentiles: 95 %
 # The medians of two runs of one program differ by more than their intervals do, as
 # `tests/performance/benchmark_compare.py` measures: by clocks, memory layout, and how fast threads
 # wake up. The last is a fixed time, which matters for short steps. The rest is about as large as
-# the differences between steps, which are small on a machine that does nothing else.
+# the differences between steps, which are small on an otherwise idle machine.
 _BETWEEN_RUNS: Final = 0.05  # of a step, in addition to the steps' interquartile range
 _BETWEEN_RUNS_US: Final = 500.0
 
