@@ -279,7 +279,7 @@ def _advice(group: RemedyGroup, *, has_edits: bool) -> str:
         return text or _NOTHING_TO_EDIT
     if not has_edits or group.remedy.kind == "scope":
         return ""
-    return text.removeprefix(f"{group.fixes[0].title}. ") if text else ""
+    return text.removeprefix(f"{group.fixes[0].title}.").strip() if text else ""
 
 
 def _instead(group: RemedyGroup) -> str:
