@@ -218,14 +218,20 @@ def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "programs"),
-    [("capture", (*HELD_OUT, *QUESTIONS)), ("capture_with_graph_defs", (*_ALL.values(),))],
+    ("how", "programs", "explained_share"),
+    [
+        ("capture", (*HELD_OUT, *QUESTIONS), 0.95),
+        ("capture_with_graph_defs", (*_ALL.values(),), 0.8),
+    ],
     ids=["RunMetadata", "GraphDef"],
 )
 def test_nearly_all_likely_answers_are_right(
-    how: str, programs: tuple[LabelledProgram, ...], tmp_path: Path
+    how: str, programs: tuple[LabelledProgram, ...], explained_share: float, tmp_path: Path
 ) -> None:
-    """On a GPU, kernels name more ops, so more functions are recognized than here."""
+    """Counts ops: the time of one op that runs once can be a tenth of all time, or nothing.
+
+    On a GPU, kernels name more ops, so more functions are recognized than here.
+    """
     found = []
     for program in programs:
         # Writing a RunMetadata starts TensorFlow, and then its devices cannot be configured.
@@ -238,7 +244,7 @@ def test_nearly_all_likely_answers_are_right(
     print(how, total)  # noqa: T201 - the calibration
     assert total.ops > 30
     assert total.wrong_certain == 0
-    assert total.answered_ps >= 0.9 * total.ps  # 97 % and 99 %; durations vary
+    assert total.answered >= explained_share * total.ops
     assert total.right >= 0.93 * total.answered, total.misses
 
 
