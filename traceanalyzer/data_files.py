@@ -16,3 +16,9 @@ def text(path: str) -> str:
 def toml(path: str) -> dict[str, Any]:
     """Return the content of a TOML file, such as `changes/data/checks.toml`."""
     return tomllib.loads(text(path))
+
+
+def names(folder: str) -> frozenset[str]:
+    """Return the names of the files in a folder, without suffix."""
+    found = (files("traceanalyzer") / folder).iterdir()
+    return frozenset(each.name.partition(".")[0] for each in found if each.is_file())

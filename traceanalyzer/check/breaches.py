@@ -9,9 +9,10 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
+from traceanalyzer.compare.matching import match, ops_of
 from traceanalyzer.compare.reports import findings_of
-from traceanalyzer.compare.step_times import compared_step_times
-from traceanalyzer.format import counted, duration, series, share
+from traceanalyzer.compare.step_times import compared_step_times, cpus_taken, why_not_compared
+from traceanalyzer.format import counted, duration, percent_text, series, share
 from traceanalyzer.model import FindingRecord, OpRef, Report
 
 _MOST_NAMED: Final = 3  # ops of a line
@@ -54,10 +55,17 @@ def rules_of(budget: Budget, *, has_baseline: bool) -> tuple[str, ...]:
     return (*limits, *forbidden, *(["baseline"] if has_baseline else []))
 
 
-def unused(report: Report, budget: Budget) -> tuple[Accepted, ...]:
-    """Return accepted findings that the report does not have."""
+def notes(report: Report, budget: Budget, baseline: Report | None) -> tuple[str, ...]:
+    """Return remarks that are no breaches, one line each."""
     ids = findings_of(report)
-    return tuple(each for each in budget.accepted if each.id not in ids)
+    said = [
+        f"the accepted finding {each.id} is not in this report; remove it from the budget"
+        for each in budget.accepted
+        if each.id not in ids
+    ]
+    if baseline is not None and (why := why_not_compared(baseline, report)):
+        said.append(f"step times were not compared with the baseline: {why}")
+    return tuple(said)
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -99,6 +107,8 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
         elif value < limit if key == "explained_share" else value > limit:
             bound = "at least" if key == "explained_share" else "at most"
             message = f"{said} {shown(value)}; the budget allows {bound} {shown(limit)}"
+            if shown is duration and (remark := cpus_taken(report)):
+                message += f" ({remark})"
             yield Breach(rule, message.replace("\N{NO-BREAK SPACE}", " "))
 
 
@@ -143,10 +153,13 @@ def _of(finding: FindingRecord, report: Report, rule: str, message: str) -> Brea
 
 
 def _matching(
-    report: Report, pattern: str, counting: Sequence[FindingRecord], accepted_ids: Collection[str]
+    report: Report,
+    pattern: re.Pattern[str],
+    counting: Sequence[FindingRecord],
+    accepted_ids: Collection[str],
 ) -> Iterator[Breach]:
     """Yield one breach per finding with matching ops on the CPU, and one for other such ops."""
-    rule, there = "forbidden.cpu_ops", report.on_a_gpu
+    rule, there, forbidden = "forbidden.cpu_ops", report.on_a_gpu, repr(pattern.pattern)
     left = report.unexplained if there is None else there.unexplained
     found_ = findings_of(report)
     accepted = {op.op_id for id_ in accepted_ids if id_ in found_ for op in found_[id_].ops}
@@ -158,29 +171,28 @@ def _matching(
         found = [
             op
             for op in ops
-            if op.op_id not in accepted
-            and (re.search(pattern, op.name) or re.search(pattern, op.type))
+            if op.op_id not in accepted and (pattern.search(op.name) or pattern.search(op.type))
         ]
         if found:
             names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
             where = "would be on the CPU" if there is not None else "on the CPU"
             because = "(unknown cause)" if finding is None else f"({finding.title})"
-            message = f"{names}: {where} {because}; the budget forbids {pattern!r} there"
+            message = f"{names}: {where} {because}; the budget forbids {forbidden} there"
             id_ = None if finding is None else finding.id
             yield Breach(rule, message, found[0].file, found[0].line, id_)
         elif total > len(ops):
-            message = f"{pattern!r}: the report lists only {len(ops):,} of {counted(total, 'op')}"
+            message = f"{forbidden}: the report lists only {len(ops):,} of {counted(total, 'op')}"
             yield Breach(rule, message, is_unknown=True)
     lost = [
         str(row["name"])
         for row in _recorded_ops(report)
         if row.get("placement" if there is None else "predicted_placement") == "unknown"
-        and (re.search(pattern, str(row["name"])) or re.search(pattern, str(row["type"])))
+        and (pattern.search(str(row["name"])) or pattern.search(str(row["type"])))
     ]
     if lost:
         known = "does not show where" if there is None else "does not suffice to predict where"
         names = f"{series(lost, _MOST_NAMED)} {'ran' if there is None else 'would run'}"
-        message = f"The trace {known} {names}; the budget forbids {pattern!r}"
+        message = f"The trace {known} {names}; the budget forbids {forbidden}"
         yield Breach(rule, f"{message} on the CPU", is_unknown=True)
 
 
@@ -192,6 +204,13 @@ def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _against(report: Report, base: Report, counting: Sequence[FindingRecord]) -> Iterator[Breach]:
+    matching = match(ops_of(base), ops_of(report))
+    if not matching.is_enough:
+        shared = percent_text(matching.share).replace("\N{NO-BREAK SPACE}", " ")
+        why = f"{shared} of the ops are in both runs; make a new baseline of this program"
+        message = f"The baseline cannot be compared with this run: {why}"
+        yield Breach("baseline", message, is_unknown=True)
+        return
     before = findings_of(base)
     for finding in counting:
         if finding.harm == "harmful" and finding.id not in before:

@@ -1,18 +1,33 @@
 """Budgets in TOML: limits, forbidden findings and ops, and accepted findings."""
 
 import re
-from collections.abc import Collection
+import tomllib
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
+from traceanalyzer import data_files
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable, series
 
 _US: Final = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
+_Pattern: TypeAlias = re.Pattern[str]
+_WORDS: Final = {
+    "object": "a table", "array": "a list", "date": "a date without quotes",
+    "bool": "true or false", "str": "text in quotes",
+}  # fmt: skip
 _FIGURE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
+
+
+class InvalidBudgetError(TraceAnalyzerError):
+    """A budget cannot be read, or has wrong keys or values."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems  # each is one line
 
 
 class Duration(float):
@@ -23,6 +38,18 @@ class Duration(float):
 
 class Percentage(float):
     """A fraction between 0 and 1, written in percent in the budget: "5 %"."""
+
+    __slots__ = ()
+
+
+class CauseId(str):
+    """The id of a cause."""
+
+    __slots__ = ()
+
+
+class Reason(str):
+    """Text that is not blank."""
 
     __slots__ = ()
 
@@ -44,15 +71,15 @@ class Forbidden(_Table, frozen=True):
     """Findings and ops that must not occur."""
 
     harmful: bool = False  # any harmful finding
-    causes: tuple[str, ...] = ()
-    cpu_ops: tuple[str, ...] = ()  # regular expressions, matched with names and types
+    causes: tuple[CauseId, ...] = ()
+    cpu_ops: tuple[_Pattern, ...] = ()  # searched in names and types
 
 
 class Accepted(_Table, frozen=True):
     """A finding that is accepted until a date."""
 
     id: str
-    reason: str
+    reason: Reason
     expires: date
 
 
@@ -68,53 +95,89 @@ class Budget(_Table, frozen=True):
 DEFAULT: Final = Budget(forbidden=Forbidden(harmful=True))
 
 
-def read_budget(file: Path, causes: Collection[str]) -> Budget:
-    """Read a budget.
-
-    Args:
-        file: A TOML file.
-        causes: The ids of all causes.
+def read_budget(file: Path) -> Budget:
+    """Read a budget in TOML.
 
     Raises:
-        TraceAnalyzerError: The file cannot be read, or has an unknown key, value, or unit.
+        InvalidBudgetError: The file cannot be read, or has wrong keys or values. All are named.
     """
     shown = printable(file)
     try:
-        budget = msgspec.toml.decode(file.read_bytes(), type=Budget, dec_hook=_figure)
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         msg = f"{shown}: {(error.strerror or str(error)).lower()}; name a TOML file"
-        raise TraceAnalyzerError(msg) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        msg = f"{shown}: {_plain(str(error))}; see `traceanalyzer check --help`"
-        raise TraceAnalyzerError(msg) from error
-    for cause in budget.forbidden.causes:
-        if cause not in causes:
-            msg = f"{shown}: {cause!r} is not a cause; `traceanalyzer explain` lists the causes"
-            raise TraceAnalyzerError(msg)
-    for pattern in budget.forbidden.cpu_ops:
+        raise InvalidBudgetError(msg) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"{shown}: {error}; see `traceanalyzer check --help`"
+        raise InvalidBudgetError(msg) from error
+    problems = [f"{shown}: {each}" for each in _problems(data, Budget, "")]
+    if problems:
+        raise InvalidBudgetError(*problems)
+    return msgspec.convert(data, Budget, dec_hook=_decoded, builtin_types=[date])
+
+
+def _problems(value: Any, kind: Any, key: str) -> Iterator[str]:  # noqa: ANN401 - any TOML
+    """Yield what is wrong with a value of the file, or with the values in it.
+
+    `msgspec` itself stops at the first one.
+    """
+    if isinstance(kind, type) and issubclass(kind, _Table) and isinstance(value, dict):
+        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        where = f" in {key}" if key else ""
+        for name in value:
+            if name in fields:
+                yield from _problems(value[name], fields[name].type, f"{key}.{name}".strip("."))
+            else:
+                known = series(list(fields), len(fields))
+                yield f"unknown key `{printable(name)}`{where}; the keys are {known}"
+        for name, field in fields.items():
+            if field.required and name not in value:
+                yield f"missing key `{name}`{where}; add it"
+    elif get_origin(kind) is tuple and isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _problems(each, get_args(kind)[0], f"{key}[{index}]")
+    else:
         try:
-            re.compile(pattern)
-        except (re.error, OverflowError, RecursionError) as error:
-            msg = f"{shown}: {pattern!r} is not a regular expression ({error}); correct it"
-            raise TraceAnalyzerError(msg) from error
-    for each in budget.accepted:
-        if not each.reason.strip():
-            msg = f"{shown}: the accepted finding {each.id!r} has no reason; write one"
-            raise TraceAnalyzerError(msg)
-    return budget
+            msgspec.convert(value, kind, dec_hook=_decoded, builtin_types=[date])
+        except msgspec.ValidationError as error:
+            yield f"{key}: {_plain(str(error))}"
 
 
 def _plain(message: str) -> str:
-    """Reword an error of msgspec for a TOML file: `$.limits.x` becomes `limits.x`."""
-    message = re.sub(r" - at `\$\.?([^`]*)`", r" in \1", message.strip()).removesuffix(" in ")
-    message = message.replace("Object contains unknown field", "unknown key")
-    message = re.sub(r"^Expected `date`, got `\w+`", "expected a date without quotes", message)
-    message = message.replace("`object`", "`table`").replace("Expected", "expected")
-    return message.replace("Object missing required field", "missing key")
+    """Reword an error of msgspec for a TOML file."""
+    expected = re.match(r"Expected `(\w+)", message)
+    words = _WORDS.get(expected[1]) if expected else None
+    return f"write {words}; see `traceanalyzer check --help`" if words else message
 
 
-def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file has there
-    """Parse a figure with a unit; a decoding hook for `msgspec`.
+def _decoded(kind: type, value: Any) -> Any:  # noqa: ANN401 - any TOML
+    """Return a value as the type of its key; a decoding hook for `msgspec`.
+
+    Raises:
+        ValueError: The value is not of that type.
+    """
+    if kind in {Duration, Percentage}:
+        return _figure(kind, value)
+    if not isinstance(value, str):
+        msg = f"{value!r} needs quotes"
+        raise ValueError(msg)  # noqa: TRY004 - msgspec reports only ValueError by its key
+    if kind is CauseId and value not in data_files.names("causes/texts"):
+        msg = f"{value!r} is not a cause; `traceanalyzer explain` lists the causes"
+        raise ValueError(msg)
+    if kind is Reason and not value.strip():
+        msg = "no reason is given; write one"
+        raise ValueError(msg)
+    if kind == _Pattern:
+        try:
+            return re.compile(value)
+        except (re.error, OverflowError, RecursionError) as error:
+            msg = f"{value!r} is not a regular expression ({error}); correct it"
+            raise ValueError(msg) from error
+    return kind(value)
+
+
+def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - any TOML
+    """Parse a figure with a unit.
 
     Raises:
         ValueError: The value is not a figure with a unit of this kind.
@@ -123,7 +186,7 @@ def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - whatever the file 
     found = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
     factor = units.get(found[2].strip()) if found else None
     if found is None or factor is None:
-        msg = f'{value!r} needs a unit ({series(list(units))}): write e.g. "{example}"'
+        msg = f'{value!r} needs a unit ({", ".join(units)}): write e.g. "{example}"'
         raise ValueError(msg)
     figure = float(found[1]) * factor
     if kind is Percentage and figure > 1:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -35,28 +33,31 @@ _SARIF_SCHEMA: Final = (
 _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def rendered(found: Sequence[Breach], rules: Sequence[str], form: Format, path: Path) -> str:
-    """Return breaches in one format.
+@dataclass(frozen=True)
+class Outcome:
+    """What a check found."""
 
-    Args:
-        found: The breaches.
-        rules: The rules that were checked.
-        form: The format.
-        path: The profile or report that was checked.
-    """
-    if form == "junit":
-        return _junit(found, rules, printable(path))
-    return _RENDERERS[form](found, printable(path))
+    path: str  # of the profile or report that was checked
+    rules: tuple[str, ...]  # that were checked
+    breaches: tuple[Breach, ...]
+    notes: tuple[str, ...] = ()  # remarks that are no breaches
 
 
-def _text(found: Sequence[Breach], path: str) -> str:
+def rendered(outcome: Outcome, form: Format) -> str:
+    """Return the outcome of a check in one format."""
+    return _RENDERERS[form](outcome)
+
+
+def _text(outcome: Outcome) -> str:
+    found, path = outcome.breaches, printable(outcome.path)
+    notes = [f"note: {printable(each)}" for each in outcome.notes]
     if not found:
-        return f"{path}: within all limits\n"
+        return "\n".join([*notes, f"{path}: within all limits", ""])
     lines = [f"{_place(each, ': ')}{printable(each.message)} [{_origin(each)}]" for each in found]
     unknown = sum(each.is_unknown for each in found)
     counts = [counted(len(found) - unknown, "breach")] if unknown < len(found) else []
     counts += [f"{counted(unknown, 'limit')} cannot be checked"] if unknown else []
-    return "\n".join([*lines, f"{path}: {', '.join(counts)}", ""])
+    return "\n".join([*lines, *notes, f"{path}: {', '.join(counts)}", ""])
 
 
 def _origin(breach: Breach) -> str:
@@ -70,14 +71,20 @@ def _place(breach: Breach, after: str) -> str:
     return printable(breach.file) + ("" if breach.line is None else f":{breach.line}") + after
 
 
-def _json(found: Sequence[Breach], path: str) -> str:
-    data = {"checked": path, "passed": not found, "breaches": [asdict(each) for each in found]}
+def _json(outcome: Outcome) -> str:
+    data = {
+        "checked": printable(outcome.path),
+        "passed": not outcome.breaches,
+        "breaches": [asdict(each) for each in outcome.breaches],
+        "notes": outcome.notes,
+    }
     return json.dumps(data, indent=2) + "\n"
 
 
-def _junit(found: Sequence[Breach], rules: Sequence[str], path: str) -> str:
+def _junit(outcome: Outcome) -> str:
     """Return JUnit XML: one test case per rule, so that passed rules appear, too."""
-    of_rule = {rule: [each for each in found if each.rule == rule] for rule in rules}
+    rules, path = outcome.rules, printable(outcome.path)
+    of_rule = {rule: [each for each in outcome.breaches if each.rule == rule] for rule in rules}
     failed = sum(map(bool, of_rule.values()))
     counts = {"tests": str(len(rules)), "failures": str(failed), "errors": "0", "skipped": "0"}
     suites = ET.Element("testsuites", name="traceanalyzer check")
@@ -88,6 +95,8 @@ def _junit(found: Sequence[Breach], rules: Sequence[str], path: str) -> str:
             lines = [f"{_place(each, ': ')}{each.message}" for each in breached]
             failure = ET.SubElement(case, "failure", message=_xml(lines[0]), type=rule)
             failure.text = _xml("\n".join(lines))
+    if outcome.notes:
+        ET.SubElement(suite, "system-out").text = _xml("\n".join(outcome.notes))
     ET.indent(suites)
     return ET.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -96,15 +105,17 @@ def _xml(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _sarif(found: Sequence[Breach], path: str) -> str:
+def _sarif(outcome: Outcome) -> str:
     """Return SARIF 2.1.0, whose results point at lines of the user's source."""
     rules = [{"id": rule, "shortDescription": {"text": said}} for rule, said in _RULES.items()]
     driver = {"name": "traceanalyzer", "version": version("traceanalyzer"), "rules": rules}
+    notes = [{"level": "note", "message": {"text": each}} for each in outcome.notes]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "properties": {"checked": path},
-        "results": [_result(each) for each in found],
+        "properties": {"checked": printable(outcome.path)},
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notes}],
+        "results": [_result(each) for each in outcome.breaches],
     }
     log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2) + "\n"
@@ -129,10 +140,10 @@ def _result(breach: Breach) -> dict[str, Any]:
     return result
 
 
-def _github(found: Sequence[Breach], _: str) -> str:
+def _github(outcome: Outcome) -> str:
     """Return workflow commands, which GitHub Actions shows at the lines they name."""
-    lines = []
-    for each in found:
+    lines = [f"::warning title=traceanalyzer check::{_escaped(n)}\n" for n in outcome.notes]
+    for each in outcome.breaches:
         title = "A limit cannot be checked" if each.is_unknown else _RULES[each.rule]
         place = {"file": each.file, "line": each.line, "title": title}
         known = (f"{name}={_property(value)}" for name, value in place.items() if value is not None)
@@ -151,5 +162,5 @@ def _property(value: object) -> str:
 
 
 _RENDERERS: Final = {
-    "text": _text, "json": _json, "sarif": _sarif, "github": _github,
+    "text": _text, "json": _json, "junit": _junit, "sarif": _sarif, "github": _github,
 }  # fmt: skip

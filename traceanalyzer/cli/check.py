@@ -17,7 +17,7 @@ from traceanalyzer.format import printable
 if TYPE_CHECKING:
     from traceanalyzer.check.formats import Format
 
-_BREACHED, _UNKNOWN = 1, 2
+_BREACHED, _UNKNOWN, _BAD_INPUT = 1, 2, 2
 
 
 @click.command()
@@ -49,7 +49,8 @@ def check(
     """Check a profile or a report.json against limits; for CI.
 
     Exit code 0: within all limits. 1: limits are exceeded, one line each. 2: a limit cannot be
-    checked. Without --budget and --baseline, no finding may be harmful. A budget has these keys:
+    checked, or the baseline has too little in common with the run. Without --budget and
+    --baseline, no finding may be harmful. A budget has these keys:
 
     \b
       [limits]                          # figures with units
@@ -66,18 +67,21 @@ def check(
       reason = "top_k on the GPU is slower"
       expires = 2027-06-30
     """  # noqa: D301 - click reads the backspace
-    from traceanalyzer.causes import all_causes
-    from traceanalyzer.check.breaches import breaches, rules_of, unused
-    from traceanalyzer.check.budget import DEFAULT, Budget, read_budget
-    from traceanalyzer.check.formats import rendered
+    from traceanalyzer.check.budget import DEFAULT, Budget, InvalidBudgetError, read_budget
+
+    budget = DEFAULT if baseline_path is None else Budget()
+    try:
+        budget = budget if budget_file is None else read_budget(budget_file)
+    except InvalidBudgetError as error:
+        for problem in error.problems:
+            complain(problem)
+        raise click.exceptions.Exit(_BAD_INPUT) from error
+
+    from traceanalyzer.check.breaches import breaches, notes, rules_of
+    from traceanalyzer.check.formats import Outcome, rendered
     from traceanalyzer.check.places import located
     from traceanalyzer.compare.reports import report_of
-    from traceanalyzer.compare.step_times import why_not_compared
 
-    if budget_file is not None:
-        budget = read_budget(budget_file, {cause.id for cause in all_causes()})
-    else:
-        budget = DEFAULT if baseline_path is None else Budget()
     rules = rules_of(budget, has_baseline=baseline_path is not None)
     if not rules:
         advice = "add one, such as `harmful = true` under `[forbidden]`"
@@ -85,19 +89,15 @@ def check(
         raise TraceAnalyzerError(msg)
     with progress() as tell:
         limit = source.max_memory_bytes
+        # The baseline comes first: mostly a small file, whose errors show at once.
+        base = None if baseline_path is None else report_of(baseline_path, None, limit, tell)
         report = report_of(source.path, source.run_name, limit, tell, source.graphs)
-        base = None
-        if baseline_path is not None:
-            base = report_of(baseline_path, None, limit, tell)
-    found = breaches(report, budget, base, datetime.now(UTC).date())
+    found = located(breaches(report, budget, base, datetime.now(UTC).date()), Path.cwd())
+    outcome = Outcome(str(source.path), rules, found, notes(report, budget, base))
     try:
-        click.echo(rendered(located(found, Path.cwd()), rules, form, source.path), nl=False)
+        click.echo(rendered(outcome, form), nl=False)
     except BrokenPipeError:  # the exit code matters, even if nobody reads the lines
         discard_output()
-    for each in unused(report, budget):
-        complain(f"the accepted finding {each.id} is not in this report; remove it from the budget")
-    if base is not None and (why := why_not_compared(base, report)):
-        complain(f"step times cannot be compared: {why}")
     if found:
         is_unknown = any(each.is_unknown for each in found)
         raise click.exceptions.Exit(_UNKNOWN if is_unknown else _BREACHED)

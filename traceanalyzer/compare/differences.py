@@ -25,7 +25,6 @@ Kind: TypeAlias = Literal[
     "moved", "unknown", "types", "ops", "finding", "transfers", "input", "memory", "environment"
 ]
 
-_LEAST_IN_COMMON: Final = 0.6  # of the ops; below this, nothing is claimed
 _NOTICEABLE: Final = 0.1  # change of bytes, counts, and waits
 _LEAST_BYTES: Final = 1 << 20  # of memory
 _LEAST_WAIT: Final = 0.05  # of a step: change of the time it waits for input
@@ -59,7 +58,7 @@ def compare(base: Report, new: Report) -> Comparison:
     """Compare two reports."""
     matching = match(ops_of(base), ops_of(new))
     environment = tuple(_environment(base, new))
-    if matching.share < _LEAST_IN_COMMON:
+    if not matching.is_enough:
         return Comparison(matching.share, None, environment, has_enough_in_common=False)
     change = compared_step_times(base, new)
     found = (

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from traceanalyzer.model import FindingRecord, Report
 
+_LEAST_IN_COMMON: Final = 0.6  # of the ops
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
 
@@ -44,6 +45,11 @@ class Matching:
     gone: tuple[ComparedOp, ...]
     new: tuple[ComparedOp, ...]
     share: float  # of the ops of both runs: those with a partner of the same name or line
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the runs have enough in common to compare them."""
+        return self.share >= _LEAST_IN_COMMON
 
 
 def ops_of(report: Report) -> tuple[ComparedOp, ...]:

@@ -54,6 +54,11 @@ def step_times(report: Report) -> Times:
     return np.array([time for time in regular if time], float)
 
 
+def cpus_taken(report: Report) -> str:
+    """Return the remark that other processes took the CPUs during a run; "" if they did not."""
+    return next((each.message for each in report.health if each.id == "cpus_taken"), "")
+
+
 def why_not_compared(base: Report, new: Report) -> str:
     """Return why the step times of two reports cannot be compared; "" if they can be."""
     was, now = (report.run.host_tracer_level for report in (base, new))
@@ -62,9 +67,7 @@ def why_not_compared(base: Report, new: Report) -> str:
     if min(len(step_times(base)), len(step_times(new))) < FEWEST_STEPS:
         return f"each run needs {FEWEST_STEPS} regular steps"
     runs = (("the base run", base), ("the new run", new))
-    disturbed = [
-        run for run, report in runs if any(each.id == "cpus_taken" for each in report.health)
-    ]
+    disturbed = [run for run, report in runs if cpus_taken(report)]
     if disturbed:
         return f"other processes took the CPUs during {' and '.join(disturbed)}"
     return ""
