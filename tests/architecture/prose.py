@@ -94,10 +94,12 @@ OTHERS: Final = frozenset({"vendor", "static", "__pycache__"})
 # Its names are those of `report.json`, which change with the schema.
 DOCUMENT: Final = "traceanalyzer/model"
 
+# Without what must not precede a word: a pattern that begins with a letter is searched much faster.
 _PATTERNS: Final = tuple(
-    (re.compile(rf"(?<![\w-])(?:{pattern.replace(' ', ' +')})(?![\w-])", re.IGNORECASE), better)
+    (re.compile(rf"(?:{pattern.replace(' ', ' +')})(?![\w-])", re.IGNORECASE), better)
     for pattern, better in WORDS
 )
+_IN_A_WORD: Final = re.compile(r"[\w-]")
 _STRINGS: Final = frozenset(
     kind
     for name in ("STRING", "FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
@@ -130,6 +132,7 @@ def complaints_about(file: Path) -> list[str]:
         (text.count("\n", 0, match.start()) + 1, " ".join(match[0].split()), better)
         for pattern, better in _PATTERNS
         for match in pattern.finditer(flat)
+        if not _IN_A_WORD.match(flat, max(match.start() - 1, 0), match.start())
     ]
     if file.suffix == ".py" and not name.startswith(DOCUMENT):
         found += _names(ast.parse(text))

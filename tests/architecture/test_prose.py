@@ -1,5 +1,7 @@
 """Texts and names are plain; `python -m tests.architecture.prose` lists those that are not."""
 
+import ast
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +19,16 @@ PARTS: Final = sorted(
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_words_and_names_are_plain(part: Path) -> None:
     assert [line for file in sources([part]) for line in complaints_about(file)] == []
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names = Counter(
+        node.name
+        for file in (ROOT / "traceanalyzer").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_each_kind_of_fault_is_seen(tmp_path: Path) -> None:

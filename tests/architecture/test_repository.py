@@ -186,3 +186,12 @@ def test_no_module_is_long() -> None:
     modules = [name for name in tracked() if re.fullmatch(r"traceanalyzer/.*\.py", name)]
     lines = {name: len((ROOT / name).read_text("utf-8").splitlines()) for name in modules}
     assert not {name: count for name, count in lines.items() if count > MOST_LINES}
+
+
+def test_no_test_module_imports_tensorflow() -> None:
+    """Each process that collects the tests would take seconds to import it; the oracle's has it."""
+    importing = re.compile(r"^(?:from|import) (?:tensorflow|keras)\b")
+    for name, text in texts().items():
+        if re.fullmatch(r"tests/(?:.*/)?test_\w+\.py", name):
+            code = text.partition('"""')[2].partition('"""')[2].partition('"""')[0]
+            assert not [line for line in code.splitlines() if importing.match(line)], name

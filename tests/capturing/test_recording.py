@@ -83,6 +83,7 @@ def names(folder: Path) -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_leaves_a_run_the_capture_file_and_the_page(folder: Path) -> None:
     options = ["--logdir", "my\nlogs", "--report", "my\x1b\npage.html"]
     done = captured([*options, "script.py", "exception"], folder)

@@ -53,13 +53,13 @@ _DRAWN: Final = 20  # questions in an example: a process answers them all
 
 @lru_cache
 def _swept() -> tuple[Compared, ...]:
-    return tuple(compared_all(sweep(most=2)))
+    return tuple(compared_all(sweep(most=1)))
 
 
 def test_each_op_runs_where_tensorflow_runs_it() -> None:
     compared = _swept()
     assert not differing(compared)
-    assert len({repr(each.question) for each in compared}) >= 200
+    assert len({repr(each.question) for each in compared}) >= 150
     decisions = {each.placement.decided_by for each in compared if each.placement.device}
     assert decisions == {BlockerKind.RESOURCE, BlockerKind.REQUEST, BlockerKind.PRIORITY}
 

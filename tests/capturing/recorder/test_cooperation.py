@@ -7,11 +7,11 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tensorflow.python.profiler.internal import _pywrap_profiler
 
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
@@ -32,13 +32,14 @@ def recorded(settings: str, program: str) -> None:
 
 def recorded_without_a_profiler(settings: str, program: str) -> None:
     """The same where TensorFlow's profiler does not start."""
+    profiler = import_module("tensorflow.python.profiler.internal._pywrap_profiler")
 
     class Session:
         def start(self, *_: object) -> None:
             raise OSError("no room")  # noqa: EM101, TRY003
 
-    _pywrap_profiler.ProfilerSession = Session
-    _pywrap_profiler.start_server = Session().start
+    profiler.ProfilerSession = Session
+    profiler.start_server = Session().start
     recorded(settings, program)
 
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pytest
 
-from tests.causes.knowledge.substitute_code import Code
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, substitute
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import all_on_host
 from traceanalyzer.placement.registry import load, registries, supported
 
+Code: TypeAlias = "tuple[str, str, str, str]"  # op, function that makes it, code, type of the data
 _FOLLOWING: Final = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
 _CODES: Final[list[Code]] = [
     (op, function, each.fix.code or "", dtype)
