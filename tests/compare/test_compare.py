@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -60,6 +61,40 @@ def test_another_tensorflow_and_another_batch_size_are_named(
 ) -> None:
     (only,) = compare(report, replace(report, run=replace(report.run, **changed))).differences
     assert (only.kind, named in only.text) == ("environment", True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("[32,8];[8]", "[64,8];[8]", "another batch size"),
+        ("[32,8];[8]", "[32,9];[9]", "9 instead of 8"),
+        ("[32,8];[8]", "[32,2,4];[8]", "[32,2,4]"),
+        ("[32,8];?", "[32,8];[8]", ""),
+        ("[32,8];[8]", "", ""),
+    ],
+)
+def test_changed_shapes_are_named_and_a_batch_size_only_if_all_agree(
+    report: Report, before: str, after: str, named: str
+) -> None:
+    base, new = (_renamed(report, partial(_with_shapes, shapes)) for shapes in (before, after))
+    found = compare(base, new).differences
+    assert [(each.kind, named in each.text) for each in found] == [("shapes", True)] * bool(named)
+    assert any("batch" in each.text for each in found) == ("batch" in named)
+
+
+def _with_shapes(shapes: str, row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "input_shapes": shapes}
+
+
+def test_another_batch_size_of_a_dataset_is_named() -> None:
+    base = read_report(REPORTS / "recommender" / "report.json")
+    assert base.input_pipeline is not None
+    stages = base.input_pipeline.stages
+    assert any(row["batch_size"] for row in stages.records())
+    doubled = [{**row, "batch_size": 2 * (row["batch_size"] or 0)} for row in stages.records()]
+    table = replace(stages, rows=tuple(tuple(row.values()) for row in doubled))
+    new = replace(base, input_pipeline=replace(base.input_pipeline, stages=table))
+    assert {each.kind for each in compare(base, new).differences} == {"shapes"}
 
 
 def test_new_transfers_are_named(report: Report) -> None:
@@ -168,10 +203,12 @@ PROGRAM: Final = """
 import time
 import tensorflow as tf
 
+BATCH = 64
+SIZE = 64
 with tf.device("/GPU:0"):
-    weights = tf.Variable(tf.ones((64, 64)), name="weights")
+    weights = tf.Variable(tf.ones((64, SIZE)), name="weights")
     counts = tf.Variable(tf.zeros((8,)), name="counts")
-data = tf.data.Dataset.range(200).map(lambda i: tf.fill((64, 64), tf.cast(i, tf.float32)))
+data = tf.data.Dataset.range(200).map(lambda i: tf.fill((BATCH, 64), tf.cast(i, tf.float32)))
 
 @tf.function
 def train_step(x):
@@ -184,7 +221,7 @@ def train_step(x):
     weights.assign_sub(1e-6 * tf.ones_like(weights) * loss)
     return loss, top
 
-train_step(tf.zeros((64, 64)))
+train_step(tf.zeros((BATCH, 64)))
 for step, x in enumerate(data.take(12)):
     with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
         loss, top = train_step(x)
@@ -236,6 +273,8 @@ PLANTED: Final = {
         "PyFunc",
         {"ops", "finding"},
     ),
+    "batch_size": Planted("BATCH = 64", "BATCH = 96", "96 instead of 64", {"shapes"}),
+    "layer_size": Planted("SIZE = 64", "SIZE = 32", "32 instead of 64", {"shapes"}),
     "slower_step": Planted(
         "loss, top = train_step(x)", "time.sleep(0.05); train_step(x)", "", {"input"}
     ),

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from traceanalyzer.compare.matching import ComparedOp, Matching, match, ops_of, without_numbers
 from traceanalyzer.compare.reports import findings_of
+from traceanalyzer.compare.shapes import changed_batches, changed_shapes
 from traceanalyzer.compare.step_times import (
     StepTimeChange,
     compared_step_times,
@@ -22,7 +23,16 @@ from traceanalyzer.format import counted, duration, percent_text, series, size
 from traceanalyzer.model import Report
 
 Kind: TypeAlias = Literal[
-    "moved", "unknown", "types", "ops", "finding", "transfers", "input", "memory", "environment"
+    "moved",
+    "unknown",
+    "types",
+    "shapes",
+    "ops",
+    "finding",
+    "transfers",
+    "input",
+    "memory",
+    "environment",
 ]
 
 _NOTICEABLE: Final = 0.1  # change of bytes, counts, and waits
@@ -65,6 +75,8 @@ def compare(base: Report, new: Report) -> Comparison:
         *_moved(matching.pairs, base, new),
         *_findings(matching, base, new),
         *_types(matching.pairs),
+        *(Difference("shapes", text) for text in changed_batches(base, new)),
+        *(Difference("shapes", *each) for each in changed_shapes(matching.pairs)),
         *_renamed_new_and_gone(matching, base, new),
         *_transfers(base, new),
         *_input(base, new),

@@ -21,6 +21,7 @@ class ComparedOp:
     name: str
     type: str
     types: str  # of inputs and outputs; "" if unknown
+    shapes: str  # of inputs, such as `[64,64];[]`; "" if unknown
     requested_device: str
     placement: str  # "cpu", "gpu", "unknown", or another device; without a GPU: predicted
     place: tuple[str, int] | None  # file and line
@@ -73,6 +74,7 @@ def ops_of(report: Report) -> tuple[ComparedOp, ...]:
                 name=str(row["name"]),
                 type=str(row["type"]),
                 types=" -> ".join(map(str, types)) if any(types) else "",
+                shapes=str(row.get("input_shapes") or ""),
                 requested_device=str(row["requested_device"] or ""),
                 placement=placement.split(":", maxsplit=1)[0],
                 place=(str(file), int(line)) if file and line else None,

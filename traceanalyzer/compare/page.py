@@ -16,6 +16,7 @@ _SECTIONS: Final = {
     "unknown": "Ops whose device is unknown in one run",
     "finding": "Findings",
     "types": "Types",
+    "shapes": "Shapes",
     "ops": "Renamed ops, and ops in only one run",
     "transfers": "Transfers",
     "input": "Input",

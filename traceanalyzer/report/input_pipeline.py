@@ -25,7 +25,7 @@ _WRAPPERS: Final = ("Root", "Model")  # wrap a pipeline, and act as its last sta
 _STAGE_COLUMNS: Final = (
     "host", "pipeline", "stage", "type", "name", "is_async", "elements", "request_us", "self_us",
     "input_us", "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
-    "element_bytes", "threads", "source", "function",
+    "batch_size", "element_bytes", "threads", "source", "function",
 )  # fmt: skip
 _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")
 

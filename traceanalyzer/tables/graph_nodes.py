@@ -61,6 +61,7 @@ class OpRecord:
     function: str = ""  #: the instantiated function; "" for an eager op
     node: str = ""  #: node of the placer's input or, if not recorded, of the definition
     signatures: tuple[int, ...] = ()  #: of an eager op; empty for a graph op
+    input_shapes: str | None = None  #: of an eager op: `[64,64];[]`; None also if they change
     no_event: str = ""  #: why the trace has no event of it, as in the op table; "" if it has
 
 

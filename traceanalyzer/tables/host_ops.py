@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,9 +47,10 @@ _KEY_PARTS: Final = 5
 # Calls that wait for a device and launch nothing.
 SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
-# The type of an input that a trace does not record: OpKernel::ShapeTraceString (op_kernel.cc)
-# omits resources, variants, references and dead inputs.
+# The type and shape of an input that a trace does not record: OpKernel::ShapeTraceString
+# (op_kernel.cc) omits resources, variants, references and dead inputs.
 UNKNOWN_TYPE: Final = "?"
+_INPUT: Final = re.compile(r"(?P<type>.*?)(?P<shape>\[.*\])?")
 
 
 class Transfer(NamedTuple):
@@ -89,6 +90,7 @@ class HostOps:
     device_is_proved: Flags  #: an input that was sent to the CPU proves nothing
     self_ps: Ints  #: duration without the ops nested in it
     input_types: Strings  #: at host tracer level 3: `float;int32`, `?` for an unknown one
+    input_shapes: Strings  #: at host tracer level 3: `[64,64];[2]`, `?` for an unknown one
     transfer: Codes  #: index into `transfers` of a send or receive, -1 for others
     transfers: tuple[Transfer, ...]
     moves: Moves
@@ -128,6 +130,7 @@ def host_ops(plane: Plane) -> HostOps:
         parent = innermost(plane, order, is_op)
 
     event = np.flatnonzero(is_op)
+    inputs = plane.strings("shape", event)
     number = np.full(len(plane) + 1, -1, np.int64)  # the last entry serves index -1
     number[event] = np.arange(len(event))
 
@@ -161,7 +164,8 @@ def host_ops(plane: Plane) -> HostOps:
         device=coded(np.full(len(event), -1), ()),
         device_is_proved=np.zeros(len(event), np.bool_),
         self_ps=self_durations(plane.duration_ps[event], number[parent[event]]),
-        input_types=mapped(plane.strings("shape", event), _types_of_shape),
+        input_types=mapped(inputs, lambda text: _of_inputs(text, "type")),
+        input_shapes=mapped(inputs, lambda text: _of_inputs(text, "shape")),
         transfer=transfer,
         transfers=tuple(edges),
         moves=moves,
@@ -301,12 +305,12 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     return replace(host, device=coded(codes, tuple(devices)[1:]), device_is_proved=is_proved)
 
 
-def _types_of_shape(shape: str) -> str | None:
-    """Return the types in a `shape` stat: `float;int32` for `(float[64,64];int32[2])`.
+def _of_inputs(stat: str, what: Literal["type", "shape"]) -> str | None:
+    """Return the types or shapes in a `shape` stat, such as `(float[64,64];int32[2])`.
 
-    Only ops with inputs have this stat, so `()` means one input of unknown type.
+    Only ops with inputs have this stat, so `()` means one unknown input.
     """
-    if not shape.startswith("("):
+    if not stat.startswith("("):
         return None
-    parts = shape.strip("()").split(";")
-    return ";".join(re.sub(r"\[.*\]$", "", part) or UNKNOWN_TYPE for part in parts)
+    parts = map(_INPUT.fullmatch, stat.strip("()").split(";"))
+    return ";".join((part and part[what]) or UNKNOWN_TYPE for part in parts)

@@ -26,13 +26,14 @@ from traceanalyzer.capture_file.document import (
     EagerSequence,
     Frame,
     Signature,
+    Tensor,
 )
 from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import Codes, Flags, Ints, coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord, as_typed
-from traceanalyzer.tables.host_ops import HostOps
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE, HostOps
 from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.program_graphs import GraphFinder, TracedOp
 from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind, Role, role_of_type
@@ -184,10 +185,18 @@ def distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRe
     records: list[OpRecord] = []
     for (_, record), numbers in alike.items():
         of_signature[numbers] = len(records)
-        inputs = [t for n in numbers for t in capture_file.signatures[n].inputs]
+        calls = [capture_file.signatures[n].inputs for n in numbers]
+        inputs = [tensor for call in calls for tensor in call]
+        shapes = {";".join(map(_shape, call)) for call in calls}
         are_there = record.is_on_host and all(_CPU in t.backing_device for t in inputs)
-        records.append(replace(record, signatures=tuple(numbers), has_host_inputs=are_there))
+        known = replace(record, signatures=tuple(numbers), has_host_inputs=are_there)
+        records.append(replace(known, input_shapes=shapes.pop() if len(shapes) == 1 else None))
     return tuple(records), of_signature
+
+
+def _shape(tensor: Tensor) -> str:
+    sizes = tensor.shape
+    return UNKNOWN_TYPE if sizes is None else f"[{','.join(map(str, sizes))}]"
 
 
 def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:

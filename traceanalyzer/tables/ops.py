@@ -10,6 +10,7 @@ import pandas as pd
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.arrays import (
     Ints,
+    coded,
     flags_at,
 )
 from traceanalyzer.tables.device_events import DeviceEvents
@@ -84,6 +85,7 @@ def op_rows(
             "kernels": np.bincount(kernel_row[kernel_row >= 0], minlength=n),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
             "input_types": input_types,
+            "input_shapes": _input_shapes(occurrences, records),
             "output_types": _texts(r.output_types if r else None for r in records),
             "requested_device": _texts(r.requested_device if r else None for r in records),
             "source_file": _texts(frame.file if frame else None for frame in frames),
@@ -94,6 +96,21 @@ def op_rows(
 
 def _texts(values: Iterable[str | None]) -> pd.Series:
     return pd.Series(list(values), dtype=object)
+
+
+def _input_shapes(occurrences: OpOccurrences, records: Sequence[OpRecord | None]) -> pd.Series:
+    """Return the shapes of each op's inputs, if they are the same each time that it ran."""
+    shapes, row_of = occurrences.host.input_shapes, occurrences.of_occurrence
+    lowest = np.full(len(records), len(shapes.values))
+    highest = np.full(len(records), -1)
+    seen, codes = row_of[shapes.present], shapes.codes[shapes.present]
+    np.minimum.at(lowest, seen, codes)
+    np.maximum.at(highest, seen, codes)
+    traced = coded(np.where(lowest == highest, highest, -1), shapes.values).to_list()
+    return _texts(
+        record.input_shapes if record and record.signatures else shape
+        for shape, record in zip(traced, records, strict=True)
+    )
 
 
 def _complete(seen: str | None, recorded: str | None) -> str | None:
