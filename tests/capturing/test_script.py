@@ -1,15 +1,16 @@
 """The interpreter's words, the script's environment, and what keeps the recorder out."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from traceanalyzer.capturing import orchestrate
 from traceanalyzer.capturing.orchestrate import Request
 from traceanalyzer.capturing.script import (
     Program,
     interpreter,
 )
+from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 
 
@@ -44,26 +45,11 @@ def test_knows_what_keeps_the_recorder_out(words: list[str], option: str | None)
     assert (found and found.partition(" ")[0]) == option
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({}, ""),
-        ({"window": {"kind": "steps", "first": 10, "last": 20}}, "--steps 10:20 "),
-        ({"window": {"kind": "time", "after_s": 30.0, "for_s": 2.5}}, "--after 30s --for 2.5s "),
-        ({"host_tracer_level": 3}, "--host-tracer-level 3 "),
-        (
-            {"source": False},
-            "--no-source ",
-        ),
-        ({"run": "mine", "logdir": Path("logs"), "report": Path("page.html")}, ""),
-    ],
-)
-@pytest.mark.parametrize(("is_module", "target"), [(False, "train.py"), (True, "-m train.py")])
-def test_what_was_asked_for_can_be_typed_again(
-    asked: dict[str, Any], words: str, target: str, *, is_module: bool
-) -> None:
-    program = Program(
-        interpreter=("python", "-u"), target="train.py", is_module=is_module, arguments=("-x", "1")
-    )
-    request = Request(**{"program": program, "logdir": Path("elsewhere"), **asked})
-    assert " ".join(request.words) == f"traceanalyzer capture {words}{target} -x 1"
+def test_the_command_is_recorded_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    requests: list[Request] = []
+    monkeypatch.setattr(orchestrate, "record", lambda request, _: requests.append(request) or 0)
+    options = ["--logdir", "logs", "--steps=10:20", "--python", "python -u", "--no-report"]
+    words = ["capture", *options, "-m", "train", "-x", "1"]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert requests[0].command == ("traceanalyzer", *words)

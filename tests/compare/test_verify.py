@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from traceanalyzer.compare.verification import finding_of, verified
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.model import FindingRecord, Report
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import dumps
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_traces" / "recommender"
@@ -130,6 +132,17 @@ def test_the_wrong_folder_is_named(
     with pytest.raises(SystemExit):
         main(["verify", str(file), "--finding", "4b278816b8"])
     assert "program.py: not in this folder" in capsys.readouterr().err
+
+
+def test_an_option_that_capture_no_longer_has_is_named(
+    report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = "traceanalyzer capture --python-tracer program.py"
+    file = tmp_path / "report.json"
+    file.write_text(dumps(replace(report, run=replace(report.run, command=command))), "utf-8")
+    with pytest.raises(SystemExit):
+        main(["verify", str(file), "--finding", "4b278816b8"])
+    assert "--python-tracer" in capsys.readouterr().err
 
 
 @pytest.mark.slow  # captures a program three times

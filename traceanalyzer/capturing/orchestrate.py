@@ -41,19 +41,7 @@ class Request:
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
     report: Path | None = None  #: the page; None for none
     source: bool = True  #: whether the text of the program's lines is kept
-
-    @property
-    def words(self) -> list[str]:
-        """The command line for the same capture, without output files."""
-        window, options = self.window, []
-        if window["kind"] == "steps":
-            options += ["--steps", f"{window['first']}:{window['last']}"]
-        elif window["kind"] == "time":
-            options += ["--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s"]
-        if self.host_tracer_level != Request.host_tracer_level:
-            options += ["--host-tracer-level", str(self.host_tracer_level)]
-        options += [] if self.source else ["--no-source"]
-        return ["traceanalyzer", "capture", *options, *self.program.words_of_script]
+    command: tuple[str, ...] = ()  #: the command line, as the user typed it
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
@@ -186,7 +174,7 @@ class _Capture:
             **why_no_gpu,
             gpus=self.gpus,
             source=SourceLines(since_s=self.started_s) if self.request.source else None,
-            command=self.request.words,
+            command=self.request.command,
         )
 
 

@@ -14,8 +14,18 @@ PAGE = "traceanalyzer-report.html"
 _FOR_S = 10.0
 
 
+class _Command(click.Command):
+    """A command that remembers how it was typed."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.obj = ("traceanalyzer", "capture", *args)
+        return super().parse_args(ctx, args)
+
+
 @click.command(
-    context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]"
+    cls=_Command,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="[OPTIONS] [-m]",
 )
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
@@ -104,9 +114,9 @@ def capture(  # noqa: PLR0913 - options
     )
     report = None if no_report else _not_over(writable(page), program.sources)
     window = _window(steps, after, for_s)
-    return end_like(
-        record(Request(program=program, window=window, report=report, **settings), tell)
-    )
+    command = click.get_current_context().obj
+    request = Request(program=program, window=window, report=report, command=command, **settings)
+    return end_like(record(request, tell))
 
 
 def _window(

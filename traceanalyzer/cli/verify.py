@@ -91,7 +91,13 @@ def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequenc
     from traceanalyzer.compare.edits import edited_files
 
     logs = folder / "logs"
-    with capture.make_context("traceanalyzer capture", words) as context:
+    try:
+        repeated = capture.make_context("traceanalyzer capture", words)
+    except click.UsageError as error:
+        why = error.format_message().rstrip(".")
+        msg = f"the recorded command cannot be repeated: {why}; capture the program again"
+        raise TraceAnalyzerError(msg) from error
+    with repeated as context:
         options: dict[str, Any] = {**context.params, "logdir": logs, "no_report": True}
         options["python"] = python
         script, is_module = options["script"], options["is_module"]
