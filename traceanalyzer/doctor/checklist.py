@@ -1,5 +1,6 @@
 """The checklist: every check, from the bottom up, and the verdict."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,6 +16,8 @@ from traceanalyzer.doctor.libraries import check_libraries, check_profiling
 from traceanalyzer.doctor.tensorflow_log import reasons
 from traceanalyzer.format import counted, listed
 
+# A whole statement outside of functions and conditions.
+_HIDES: Final = re.compile(r"[\w.]*set_visible_devices\(\s*(?:devices\s*=\s*)?\[\s*\]")
 _MEMORY: Final = frozenset(
     {
         "set_memory_growth",
@@ -108,8 +111,8 @@ def _script(facts: MachineFacts, script: Script) -> Iterator[Check]:
             yield found("script_memory", at=at, what=what)
         elif not _selects_none(facts, limit):
             continue
-        elif limit.kind == "set_visible_devices" and script.gpus_to_choose_from == 0:
-            yield found("script_may_hide_gpu", at=at, what=what)
+        elif script.gpus_to_choose_from == 0 and not _hides_anywhere(limit):
+            yield found("script_may_hide_gpu", at=at, what=what, command=_edit(limit))
         else:
             hides = True
             yield found("script_hides_gpu", at=at, what=what, command=_edit(limit))
@@ -130,6 +133,11 @@ def _selects_none(facts: MachineFacts, limit: Limit) -> bool:
     if limit.kind == "set_visible_devices":
         return "GPU" not in limit.value
     return limit.kind == "device_count"
+
+
+def _hides_anywhere(limit: Limit) -> bool:
+    """Return whether a line hides every GPU on a machine with GPUs, too."""
+    return limit.kind != "set_visible_devices" or bool(_HIDES.match(limit.line))
 
 
 def _at(limit: Limit) -> str:

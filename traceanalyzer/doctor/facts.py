@@ -170,6 +170,7 @@ class Limit:
     kind: str
     value: str
     place: tuple[str, int] | None = None
+    line: str = ""  #: its text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,5 +1,6 @@
 """Runs a script until TensorFlow has made its devices, and reports how the script limits GPUs."""
 
+import linecache
 import re
 import runpy
 
@@ -15,7 +16,8 @@ def _limit(kind, value):
     ):
         frame = frame.f_back
     place = None if frame is None else [frame.f_code.co_filename, frame.f_lineno]
-    report(limit={"kind": kind, "value": str(value)[:300], "place": place})
+    line = "" if place is None else linecache.getline(*place)[:300]
+    report(limit={"kind": kind, "value": str(value)[:300], "place": place, "line": line})
 
 
 def _before(owner, name, note):
