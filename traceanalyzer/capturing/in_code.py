@@ -33,7 +33,8 @@ class Capture:
     captured.report("report.html")
 
     The lines that created variables before the block are not recorded, nor are the graphs of
-    functions if an op ran before it. The command `traceanalyzer capture` records both.
+    functions that ran before it (with TensorFlow 2.12, of all functions if an op ran before it).
+    The command `traceanalyzer capture` records both.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
@@ -111,7 +112,8 @@ class Capture:
             "captured_in_code",
             "info",
             "captured in code: lines that created variables before the block are missing, and so "
-            "are graphs of functions if an op ran before it; `traceanalyzer capture` records both",
+            "are graphs of functions that ran before it (with TensorFlow 2.12, of all functions if "
+            "an op ran before it); `traceanalyzer capture` records both",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()

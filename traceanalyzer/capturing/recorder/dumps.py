@@ -306,6 +306,7 @@ def _in_file_names(function: str) -> str:
 
 
 _GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
+_READ_VARIABLES = "_ZN10tensorflow15DebugDataDumper11LoadEnvvarsEv"
 _LIBRARY = "libtensorflow_framework.so.2"
 _SEARCHED = 0x80  # bytes of the object; the filter is at 0x28 in 2.21
 _FILTER = b"*\0"
@@ -321,6 +322,9 @@ def dump_switch() -> ctypes.c_ubyte | None:
     function's instantiation. A dump that fails for lack of a folder still creates its proto, which
     takes a tenth of the time of a loop of `model.predict`. So the optional is made to look empty
     by writing one byte, but only if the object looks exactly as expected.
+
+    If the program has used TensorFlow before the capture, TensorFlow has read the variable when it
+    was not set, or an earlier capture has ended. Then TensorFlow reads it again.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
@@ -329,7 +333,12 @@ def dump_switch() -> ctypes.c_ubyte | None:
         find = getattr(library, _GLOBAL)
         find.restype = ctypes.c_void_p
         found = find()
-        flag = flag_in(found, ctypes.string_at(found, _SEARCHED)) if found else None
+        flag = flag_in(found, ctypes.string_at(found, _SEARCHED))
+        if flag is None:
+            read_variables = getattr(library, _READ_VARIABLES)
+            read_variables.argtypes, read_variables.restype = [ctypes.c_void_p], None
+            read_variables(found)
+            flag = flag_in(found, ctypes.string_at(found, _SEARCHED))
         return None if flag is None else ctypes.c_ubyte.from_address(flag)
     return None
 
