@@ -16,7 +16,6 @@ from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import (
     CPU,
     Machine,
-    asks_for_cpu,
     is_of_type,
     machine_of,
     with_gpus,
@@ -28,7 +27,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.inference import REPLICA, OpenOp, inferred
+from traceanalyzer.placement.inference import OpenOp, OtherOps, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
@@ -39,6 +38,7 @@ from traceanalyzer.placement.on_a_gpu import (
     pinned_by,
 )
 from traceanalyzer.placement.program import ProgramPlacement
+from traceanalyzer.placement.strategies import by_strategies
 from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.graph_nodes import OpRecord, base_names
@@ -207,7 +207,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
     replayed = None if recorded is None else ReplayedExplanations(recorded)
     by_strategy: dict[str, Certainty] = {}
     if replayed is not None and graphs is not None:
-        by_strategy.update(_by_strategies(replayed.program, host))
+        by_strategy.update(by_strategies(replayed.program, is_distributed=_is_distributed(host)))
     found: list[tuple[Any, OpRecord | None, PlacementExplanation]] = []
     for row, record in _rows(host):
         if row.placement != "cpu":
@@ -286,9 +286,14 @@ def _inferred(
         *((_text(o.function), str(o.name), str(o.type)) for o in ops[there].itertuples()),
         *((str(t.function), str(t.consumer_name), "") for t in sent.itertuples()),
     ]
-    eager = {*ops["type"][ops["is_eager"]]}
-    version, is_distributed = run.tensorflow_version, _is_distributed(host)
-    return inferred(unexplained, on_gpu, version, is_distributed=is_distributed, eager_types=eager)
+    refused = [
+        (_text(row.function), str(row.name), explanation.type)
+        for row, _, explanation in found
+        if explanation.basis == "registry" and not row.is_eager
+    ]
+    eager_types = {*ops["type"][ops["is_eager"]]}
+    other = OtherOps(on_gpu, refused, eager_types, _is_distributed(host))
+    return inferred(unexplained, other, run.tensorflow_version)
 
 
 def _is_distributed(host: Host) -> bool:
@@ -332,31 +337,6 @@ def _shows_call(host: Host, graphs: CaptureFile, record: OpRecord) -> bool:
         )
         for instance in (function.instances if function else ())
     )
-
-
-def _by_strategies(program: ProgramPlacement, host: Host) -> Iterator[tuple[str, Certainty]]:
-    """Yield the functions whose devices a `tf.distribute` strategy may request, and how certainly.
-
-    A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
-    devices by full names, as `tf.device(x.device)` does. Devices of the variables and tables that
-    ops use do not count.
-    """
-    for name, placements in program.functions.items():
-        for placement in (each.placement for each in placements):
-            graph, bound = placement.nodes.graph, placement.bound
-            resources = {bound[at] for at, op in enumerate(graph.ops) if op in ARGUMENTS}
-            users = {at for at, root in bound.items() if root in resources}
-            scopes = {scope for at in users if (scope := graph.names[at].rpartition("/")[0])}
-            is_full = any(
-                device.startswith("/job:") and asks_for_cpu(device)
-                for at, device in enumerate(graph.devices)
-                if at not in users and graph.names[at].rpartition("/")[0] not in scopes
-                if graph.ops[at] not in RESULTS
-            )
-            if any(map(REPLICA.search, graph.names)):
-                yield name, "likely"
-            elif is_full:
-                yield name, "likely" if _is_distributed(host) else "possible"
 
 
 def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401

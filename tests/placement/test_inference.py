@@ -8,7 +8,7 @@ import traceanalyzer as ta
 from tests.emulator.captures import captured
 from tests.labelled.calibration import without_capture_file
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.inference import OpenOp, inferred
+from traceanalyzer.placement.inference import OpenOp, OtherOps, inferred
 
 
 @pytest.mark.parametrize(("version", "habit"), [("2.0.4", "embedding"), ("2.6.0", "")])
@@ -23,9 +23,29 @@ def test_only_an_old_keras_puts_the_table_of_an_embedding_layer_on_the_cpu(
         types=(),
         explanation=PlacementExplanation(type="ResourceGather"),
     )
-    found = inferred([op], [], version, is_distributed=False)["lookup"]
+    found = inferred([op], OtherOps(), version)["lookup"]
     assert found.certainty == "likely"
     assert found.habit == habit
+
+
+@pytest.mark.parametrize(
+    ("beside", "certainty"),
+    [("MatrixLogarithm", "possible"), ("StringFormat", "likely")],
+)
+def test_an_op_that_must_be_on_the_cpu_may_keep_those_there_that_use_its_results(
+    beside: str, certainty: str
+) -> None:
+    """`colocate_with` leaves the same trace as a scope around both ops."""
+    op = OpenOp(
+        op_id="square",
+        name="Square",
+        function="turns",
+        is_eager=False,
+        types=("float",),
+        explanation=PlacementExplanation(type="Square"),
+    )
+    other = OtherOps(on_gpu=[("turns", "Cos", "Cos")], refused=[("turns", beside, beside)])
+    assert inferred([op], other, "2.21.0")["square"].certainty == certainty
 
 
 # Inputs that a GPU made need not be all inputs, and their dtypes can be any.
@@ -62,6 +82,6 @@ def test_an_eager_op_may_be_of_the_code_that_writes_summaries_or_checkpoints(bes
         types=("float",),
         explanation=PlacementExplanation(type="Mul"),
     )
-    found = inferred([op], [], "2.21.0", is_distributed=False, eager_types={"Mul", beside})["mul"]
+    found = inferred([op], OtherOps(eager_types={"Mul", beside}), "2.21.0")["mul"]
     assert found.certainty == ("possible" if beside else "likely")
     assert found.doubt == (f"code that runs {beside} requests the CPU, too" if beside else "")

@@ -11,18 +11,24 @@ unexplained. `tests/labelled/calibration.py` measures how many of the other answ
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Resource
 from traceanalyzer.format import series
 from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
-from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.explanations import PlacementExplanation, doubted
-from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
+from traceanalyzer.placement.op_traits import (
+    follows_others,
+    has_labels_without_gpu_kernel,
+    has_values_without_gpu_kernel,
+    makes_numbers,
+    prefers_cpu,
+    takes_resource,
+)
+from traceanalyzer.placement.registry import Registry, nearest
 from traceanalyzer.placement.scopes import habit_of
 
 # Common dtypes; few programs use others.
@@ -51,8 +57,6 @@ _LOOKUP: Final = re.compile(r"/embedding_lookup(?:_\d+)?(?:/.*)?$")
 _INITIALIZER: Final = re.compile(r"(?P<variable>.+)/Initializer/")  # colocated with `Assign`
 _NUMBER: Final = re.compile(r"_\d+$")
 _RESULT: Final = re.compile(r"(?:.*/)?Identity(?:_\d+)?")  # a function's result
-# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h), and `Identity`.
-_FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
 # Programs compute sizes with these: `pin_to_host_optimization` moves them.
 _OF_SIZES: Final = frozenset(
     {
@@ -101,28 +105,34 @@ def call_of(function: str, name: str) -> InlinedCall:
     return InlinedCall(function, "" if found is None else found[0])
 
 
+class OtherOps(NamedTuple):
+    """The other ops of a host: those of graphs with their function, name, and type."""
+
+    on_gpu: Sequence[tuple[str, str, str]] = ()  #: the type can be ""
+    refused: Sequence[tuple[str, str, str]] = ()  #: no GPU kernel takes them, or their dtypes
+    eager_types: Collection[str] = ()
+    is_distributed: bool = False  #: whether the program has several tasks
+
+
 def inferred(
-    ops: Sequence[OpenOp],
-    on_gpu: Iterable[tuple[str, str, str]],
-    version: str | None,
-    *,
-    is_distributed: bool,
-    eager_types: Collection[str] = (),
+    ops: Sequence[OpenOp], other: OtherOps, version: str | None
 ) -> dict[str, PlacementExplanation]:
     """Explain CPU ops of a host from the other ops that ran. Return explanations by op id.
 
-    `on_gpu` lists the function, name, and type of the ops known to be on a GPU; the type can be "".
-    `is_distributed` says that the program has several tasks. `eager_types` are the types of the
-    host's eager ops: if code of a library may have created an op, the answer is only possible.
+    If code of a library may have created an eager op, the answer is only possible.
     """
     registry = nearest(version).registry
-    gradients = [(op.function, GRADIENT.search(op.name)) for op in ops]
+    on_cpu = [
+        *((op.function, op.name) for op in ops),
+        *((f, name) for f, name, _ in other.refused),
+    ]
+    gradients = [(function, GRADIENT.search(name)) for function, name in on_cpu]
     colocated = {(function, found["of"]) for function, found in gradients if found}
     left = [
         op
-        for op, (_, gradient) in zip(ops, gradients, strict=True)
+        for op in ops
         if registry.definition(op.type) is not None
-        and not gradient
+        and not GRADIENT.search(op.name)
         and (op.function, op.name) not in colocated
     ]
     explained = {op.op_id: _by_name(op) for op in left if _is_of_library(op, version)}
@@ -132,15 +142,16 @@ def inferred(
     # An op's name is its type by default.
     there = [
         (function, name)
-        for function, name, op_type in on_gpu
+        for function, name, op_type in other.on_gpu
         if not takes_resource(registry, op_type or _NUMBER.sub("", name.rpartition("/")[2]))
     ]
     names = [name for _, name in there] + [op.name for op in ops]
-    if is_distributed or any(map(REPLICA.search, names)):
+    if other.is_distributed or any(map(REPLICA.search, names)):
         return explained
     by_variable = _by_variables(variables, others, version)
     others = [op for op in others if op.op_id not in by_variable]
-    by_scope = _by_scopes(registry, others, there, {_call(op) for op in variables})
+    calls = {_call(op) for op in variables}
+    by_scope = _by_scopes(registry, others, there, calls, other.refused)
     if by_scope is None:
         return explained
     leads = {(op.function, user_of(op.name)): op for op in reversed(variables)}
@@ -149,7 +160,7 @@ def inferred(
         for op in others
         if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
     }
-    if beside := sorted(_BESIDE_LIBRARY_SCOPES.intersection(eager_types)):
+    if beside := sorted(_BESIDE_LIBRARY_SCOPES.intersection(other.eager_types)):
         doubt = f"code that runs {series(beside, len(beside))} requests the CPU, too"
         for op in ops:
             if op.is_eager and op.op_id in by_scope:
@@ -177,11 +188,19 @@ def _by_scopes(
     ops: Sequence[OpenOp],
     there: Collection[tuple[str, str]],
     with_variable: Collection[InlinedCall],
+    refused: Sequence[tuple[str, str, str]],
 ) -> dict[str, PlacementExplanation] | None:
     """Explain ops by a scope around them or a call; return None if a strategy may be the reason.
 
     A strategy puts a whole function and its variables on the CPU, but not the function's results.
+    An op without any GPU kernel can keep those on the CPU that use its results: `colocate_with` and
+    `pin_to_host_optimization` do this, and leave the same trace as a scope around all of them.
     """
+    beside = {
+        call_of(function, name): op
+        for function, name, op in refused
+        if makes_numbers(registry, op) and not registry.gpu_kernels(op)
+    }
     calls: dict[InlinedCall, list[OpenOp]] = defaultdict(list)
     explained = {}
     for op in ops:
@@ -197,7 +216,12 @@ def _by_scopes(
             return None
         is_whole = bool(call.function) and call not in reach_gpu
         for op in _under_scope(registry, members, is_whole=is_whole):
-            explained[op.op_id] = _by_scope(op, call, is_whole=is_whole)
+            found = _by_scope(op, call, is_whole=is_whole)
+            is_beside = call in beside and not is_whole
+            doubt = (
+                f"{beside[call]}, which has no GPU kernel, may keep it there" if is_beside else ""
+            )
+            explained[op.op_id] = doubted(found, doubt, "possible")
     return explained
 
 
@@ -321,64 +345,3 @@ def _is_free(registry: Registry, op: OpenOp) -> bool:
         and not prefers_cpu(registry, op.type)
         and not (op.types and _INTEGERS.issuperset(op.types))
     )
-
-
-# --- what the kernels of an op allow -------------------------------------------------------------
-
-
-def takes_resource(registry: Registry, op: str) -> bool:
-    """Return whether an op must run where one of its inputs is: a resource or a reference."""
-    definition = registry.definition(op)
-    if definition is None or op in registry.colocation_exempt:
-        return False
-    return any(a.type == "resource" or a.is_ref for a in definition.inputs)
-
-
-def follows_others(registry: Registry, op: str) -> bool:
-    """Return whether the placer may put an op where its neighbors are (placer.cc).
-
-    These are ops with no input and one output, such as constants; ops that only use shapes; and
-    identities.
-    """
-    definition = registry.definition(op)
-    if definition is None:
-        return False
-    outputs = definition.outputs
-    is_generator = not definition.inputs and len(outputs) == 1
-    makes_value = is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
-    return makes_value or op in _FOLLOW_INPUTS
-
-
-@cache
-def has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an attribute other than a dtype has a value that only CPU kernels accept."""
-    definition = registry.definition(op)
-    on_gpu = [k.constraints for k in registry.gpu_kernels(op) if not k.label]
-    usable = [k for k in registry.usable_kernels(op) if not k.label]
-    on_cpu = [k.constraints for k in usable if k.device_type == CPU]
-    names = {name for each in on_gpu for name in each}
-    return definition is not None and any(
-        not definition.attributes[name].is_type
-        and all(name in each for each in on_gpu)
-        and any(
-            name not in each or all(each[name] - gpu[name] for gpu in on_gpu) for each in on_cpu
-        )
-        for name in names
-    )
-
-
-@cache
-def prefers_cpu(registry: Registry, op: str) -> bool:
-    """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
-    kernels = registry.usable_kernels(op)
-    cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
-    gpu = [k.priority for k in registry.gpu_kernels(op)]
-    return bool(cpu and gpu) and max(cpu) > max(gpu)
-
-
-@cache
-def has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an op has CPU kernels with a `_kernel` label that no GPU kernel has."""
-    labeled = [(k.label, k.device_type) for k in registry.usable_kernels(op) if k.label]
-    on_gpu = {label for label, device_type in labeled if device_type in {GPU, DEFAULT}}
-    return any(device_type == CPU and label not in on_gpu for label, device_type in labeled)

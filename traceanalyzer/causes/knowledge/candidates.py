@@ -23,13 +23,15 @@ from traceanalyzer.placement.inference import (
     USUAL,
     InlinedCall,
     call_of,
+)
+from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.op_traits import (
     follows_others,
     has_labels_without_gpu_kernel,
     has_values_without_gpu_kernel,
     prefers_cpu,
     takes_resource,
 )
-from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
