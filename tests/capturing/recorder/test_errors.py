@@ -115,6 +115,44 @@ def test_only_a_clause_that_is_known_not_to_catch_it_is_passed_over(
     assert _handler_lines(tmp_path, program) == [line]
 
 
+@pytest.mark.parametrize(
+    ("manager", "line"),
+    [
+        ("suppress(KeyError), suppress(RuntimeError)", 12),
+        ("contextlib.suppress(KeyError)", 14),
+        ("open('/dev/null')", 14),
+        ("lock", 14),
+        ("contextlib.ExitStack()", None),
+        ("suppress(*OURS)", None),
+        ("tolerant()", None),
+        ("Tolerant()", None),
+        ("tolerances[0]()", None),
+        ("tolerances[1]", None),
+    ],
+)
+def test_a_context_manager_may_catch_it_before_a_clause_does(
+    tmp_path: Path, manager: str, line: int | None
+) -> None:
+    program = f"""\
+    import contextlib, threading
+    from contextlib import suppress
+    class Tolerant:
+        def __enter__(self): return self
+        def __exit__(self, *_): return True
+    @contextlib.contextmanager
+    def tolerant():
+        try: yield
+        except RuntimeError: pass
+    OURS, lock, tolerances = (RuntimeError,), threading.Lock(), [tolerant, Tolerant()]
+    try:
+        with {manager}:
+            fail(RuntimeError())
+    except RuntimeError:
+        pass
+    """
+    assert _handler_lines(tmp_path, program) == [line]
+
+
 def test_only_the_body_of_a_try_is_guarded_by_it(tmp_path: Path) -> None:
     program = """\
     try:

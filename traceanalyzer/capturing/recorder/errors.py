@@ -2,7 +2,8 @@
 
 A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
 and the handler that will catch it: in the source of the running functions, the innermost `try`
-around a running line whose `except` names the error's class. The error that ends the program is
+around a running line whose `except` names the error's class, or `with suppress(...)`. It is unknown
+if it is outside a `with` that runs other code of the user's. The error that ends the program is
 recorded, whatever its class.
 """
 
@@ -16,7 +17,7 @@ import sys
 from contextlib import suppress
 from functools import lru_cache, partial
 from types import FrameType
-from typing import Any
+from typing import Any, Iterator
 
 from .frames import GENERATED, Frame, is_user_file, outwards, place_of, user_places
 from .hooks import JournalWriter, RecorderPart
@@ -38,6 +39,9 @@ _NO_DEVICE = (
 # shares them.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
+_WITH = (ast.With, ast.AsyncWith)
+# Names of libraries' context managers that may catch an error.
+_MAY_CATCH = re.compile(r"(?:Async)?ExitStack|suppress|raises|assertRaises\w*")
 
 
 class ErrorRecorder(RecorderPart):
@@ -122,19 +126,42 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[in
             return None
         # A `try` around a function's definition does not catch errors of its calls.
         first = code.co_firstlineno if file == code.co_filename else _first_line(tree, line)
-        tries = [node for node in ast.walk(tree) if isinstance(node, _TRY) and first <= node.lineno]
-        for node in sorted(tries, key=lambda node: node.lineno, reverse=True):
-            if not node.body[0].lineno <= line <= (node.body[-1].end_lineno or 0):
+        blocks = [n for n in ast.walk(tree) if isinstance(n, (*_TRY, *_WITH)) and first <= n.lineno]
+        for block in sorted(blocks, key=lambda block: block.lineno, reverse=True):
+            if not block.body[0].lineno <= line <= (block.body[-1].end_lineno or 0):
                 continue
-            for handler in node.handlers:
-                is_caught = _catches(handler.type, frame, error)
+            for named, at, body in _clauses(block, frame):
+                is_caught = _catches(named, frame, error)
                 if is_caught is None:
                     return None
                 if is_caught:
-                    last = handler.body[-1]
-                    body = handler.body[0].lineno, last.end_lineno or last.lineno
-                    return file, handler.lineno, name, body
+                    return file, at, name, body
     return None
+
+
+def _clauses(block: Any, frame: FrameType) -> Iterator[tuple[Any, int, tuple[int, int]]]:
+    """Yield what a block catches, with the line that says so, and the lines that run then."""
+    for handler in getattr(block, "handlers", ()):
+        last = handler.body[-1]
+        yield handler.type, handler.lineno, (handler.body[0].lineno, last.end_lineno or last.lineno)
+    for item in reversed(getattr(block, "items", ())):
+        made = item.context_expr
+        is_call = isinstance(made, ast.Call)
+        value = _look_up(made.func if is_call else made, frame)
+        nothing = block.lineno, block.lineno - 1
+        if is_call and value is suppress and not made.keywords:
+            yield ast.Tuple(elts=made.args), block.lineno, nothing
+        elif _may_catch(value if is_call or value is None else type(value)):
+            yield made, block.lineno, nothing  # it is unknown which errors it catches
+
+
+def _may_catch(manager: Any) -> bool:
+    """Return whether a context manager, or what makes one, is the user's or known to catch."""
+    name, module = (getattr(manager, key, None) for key in ("__name__", "__module__"))
+    file = getattr(sys.modules.get(str(module)), "__file__", None)
+    is_user = module == "__main__" or module not in sys.modules
+    is_user = is_user or (file is not None and is_user_file(file))
+    return is_user or _MAY_CATCH.fullmatch(str(name)) is not None
 
 
 @lru_cache(maxsize=None)
