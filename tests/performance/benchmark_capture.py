@@ -7,10 +7,6 @@ as a whole, captured by default, and captured with a window that it never reache
 turns, so that other load falls on all of them. Printed are the ratios of a script's own work (a
 steady loop, after its first calls) and of the whole process: the median of the rounds, with the
 least and the greatest. On a busy machine, CPU time is the more reliable figure.
-
-Processes of the same script differ by up to a tenth. `--toggle` avoids that: in one process outside
-of its window, pieces of the work run with what the recorder replaces in TensorFlow and without it,
-in turn. Printed is the median ratio of their CPU times, with the quartiles.
 """
 
 import argparse
@@ -23,29 +19,6 @@ import time
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
-
-# With `--toggle`, this takes the place of `measure`.
-_TOGGLING: Final = """
-import gc
-import statistics
-
-
-def measure(work, count):
-    parts = [o for o in gc.get_objects() if "Part" in {base.__name__ for base in type(o).__mro__}]
-    undo = [each for part in parts for each in getattr(part, "_undo", ())]
-    replaced = [(owner, name, vars(owner)[name], original) for owner, name, original in undo]
-    piece, ratios = max(int(count * LENGTH) // 100, 1), []
-    for number in range(101):
-        taken = {}
-        for is_on in (True, False) if number % 2 else (False, True):
-            for owner, name, ours, original in replaced if is_on else reversed(replaced):
-                setattr(owner, name, ours if is_on else original)
-            begin = time.process_time()
-            work(piece)
-            taken[is_on] = time.process_time() - begin
-        ratios.append(taken[True] / taken[False])
-    print(json.dumps(statistics.quantiles(ratios[1:])))
-"""
 
 # Every script begins with this, and ends with a call of `measure`.
 _MEASURING: Final = """
@@ -147,49 +120,6 @@ work(20)
 measure(work, 25000)
 """
 
-_PREDICT_LOOP: Final = """
-tf.keras.utils.set_random_seed(7)
-model = tf.keras.Sequential(
-    [
-        tf.keras.Input((4,)),
-        tf.keras.layers.Dense(24, activation="relu"),
-        tf.keras.layers.Dense(2),
-    ]
-)
-state = np.zeros((1, 4), "float32")
-
-
-def work(steps):
-    for _ in range(steps):
-        model.predict(state, verbose=0)
-
-
-work(3)
-measure(work, 150)
-"""
-
-_ELEMENTWISE_MAP: Final = """
-weights = tf.Variable(tf.random.normal([300, 300]))
-
-
-@tf.function
-def train(x):
-    weights.assign_add(tf.matmul(weights, x) * 1e-6)
-
-
-x = tf.random.normal([300, 300])
-
-
-def work(elements):
-    prepared = tf.data.Dataset.range(elements).map(lambda x: x + 1).batch(1000)
-    print(len(list(prepared)), file=sys.stderr)
-    for _ in range(elements // 100):
-        train(x)
-
-
-measure(work, 300_000)
-"""
-
 _PROFILED: Final = """
 import runpy
 import sys
@@ -206,20 +136,17 @@ _SCRIPTS: Final = {
     "keras_cnn_fit": _KERAS_CNN_FIT,
     "function_loop": _FUNCTION_LOOP,
     "eager_loop": _EAGER_LOOP,
-    "predict_loop": _PREDICT_LOOP,
-    "elementwise_map": _ELEMENTWISE_MAP,
 }
 _OPTIONS: Final = {
     "capture": ("--after", "0s", "--for", "10h"),
     "capture, by default": (),
     "capture, outside of its window": ("--after", "10h"),
 }
-_OUTSIDE: Final = 1.03  # the most that a script may cost outside of its window
 # Two ways to run a script, and the most that the first may cost in terms of the second.
 _COMPARISONS: Final = (
     ("capture", "tf.profiler", {"eager_loop": 1.5}, 1.05),
     ("capture, by default", "no profiler", {}, 1.15),
-    ("capture, outside of its window", "no profiler", {}, _OUTSIDE),
+    ("capture, outside of its window", "no profiler", {}, 1.03),
 )
 
 
@@ -264,19 +191,6 @@ def run(way: str, folder: Path, script: Path, length: float) -> Taken:
     return Taken(*json.loads(printed.splitlines()[-1]), wall, used.ru_utime + used.ru_stime)
 
 
-def toggle(folder: Path, name: str, code: str, length: float) -> None:
-    """Print what the recorder's replacements cost a script outside of its window."""
-    script = folder / f"{name}.py"
-    script.write_text(_MEASURING + _TOGGLING + code, encoding="utf-8")
-    with tempfile.TemporaryDirectory(dir=folder) as logdir:
-        command = [sys.executable, "-m", "traceanalyzer", "capture", "--no-report"]
-        command += ["--after", "10h", "--logdir", logdir, str(script), str(length)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    low, middle, high = json.loads(done.stdout.splitlines()[-1])
-    kept = "kept" if middle <= _OUTSIDE else "EXCEEDED"
-    print(f"{name:14} recorder: {middle:.3f} [{low:.3f}, {high:.3f}]  limit {_OUTSIDE}: {kept}")
-
-
 def compare(name: str, taken: dict[str, list[Taken]]) -> None:
     """Print the ratios of a script."""
     for way, base, limits, limit in _COMPARISONS:
@@ -302,7 +216,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--length", type=float, default=1.0, help="of the work; 1 is 5 to 15 s")
     ways = ["no profiler", "tf.profiler", *_OPTIONS]
     parser.add_argument("--ways", nargs="+", choices=ways, default=ways, help="by default all")
-    parser.add_argument("--toggle", action="store_true", help="compare within one process")
     options = parser.parse_args(arguments)
     ways = options.ways
     with tempfile.TemporaryDirectory() as name:
@@ -310,9 +223,6 @@ def main(arguments: list[str] | None = None) -> None:
         (folder / "profiled.py").write_text(_PROFILED, encoding="utf-8")
         for script, code in _SCRIPTS.items():
             if options.only not in {None, script}:
-                continue
-            if options.toggle:
-                toggle(folder, script, code, options.length)
                 continue
             file = folder / f"{script}.py"
             file.write_text(_MEASURING + code, encoding="utf-8")

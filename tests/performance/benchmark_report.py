@@ -31,22 +31,6 @@ data, _ = raw_to_tool_data.xspace_to_tool_data([sys.argv[1]], "framework_op_stat
 assert len(data) > 1000, data
 """
 
-_DECODERS: Final = """
-import json, sys, time
-import numpy as np
-from tests.xspace_proto import XSpace
-from traceanalyzer.trace import xplane
-content = np.fromfile(sys.argv[1], np.uint8)
-plain = content.tobytes()
-for decode in (lambda: xplane.decode(content), lambda: XSpace.FromString(plain)):
-    times = []
-    for _ in range(4):
-        begin = time.perf_counter()
-        trace = decode()
-        times.append(time.perf_counter() - begin)
-    print(min(times))
-"""
-
 _STAGES: Final = """
 import json, sys, time
 import traceanalyzer
@@ -130,14 +114,6 @@ def compare(trace: Path, for_xprof: Path, pairs: int) -> None:
     print(f"ratio   {'report / XProf':18}" + " ".join(f"{ratio:8.2f}" for ratio in ratios))
 
 
-def decode(trace: Path) -> None:
-    """Measure the decoder and protobuf's own parser."""
-    size = trace.stat().st_size / 1e6
-    taken = map(float, answer(_DECODERS, trace).split())
-    for name, seconds in zip(("decoder", "protobuf's parser"), taken, strict=True):
-        print(f"{name:26}{size / seconds:8.0f} MB/s, {seconds:.2f} s")
-
-
 def grow(folder: Path, steps: int) -> None:
     """Measure the whole report at a size and at twice that."""
     small, large = (
@@ -164,7 +140,6 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"{len(content) / 1e6:.1f} MB, {asked.steps} steps, {asked.pairs} pairs")
         del content
         compare(trace, for_xprof, asked.pairs)
-        decode(trace)
         grow(folder, max(asked.steps // 4, 1))
 
 
