@@ -49,19 +49,6 @@ def loop_of_int32_matmul_in_scope(program: Switches) -> None:
     power(step)
 
 
-def branch_with_int64_mean_in_scope(program: Switches) -> None:
-    lengths = tf.ones([8], program.choose("cast", tf.int64, tf.float32))
-
-    @tf.function
-    def average(lengths: tf.Tensor, *, is_training: tf.Tensor) -> tf.Tensor:
-        if is_training:
-            with tf.device(program.choose("scope", "/CPU:0", None)):
-                return tf.reduce_mean(lengths, name=program.target)
-        return lengths[0]
-
-    average(lengths, is_training=tf.constant(value=True))
-
-
 def bicubic_resize_of_a_called_function(program: Switches) -> None:
     images = tf.ones([1, 4, 4, 3])
 
@@ -93,36 +80,7 @@ def length_of_a_list_of_strings_called_in_scope(program: Switches) -> None:
         count(words)
 
 
-def pushed_string_in_scope(program: Switches) -> None:
-    word = tf.constant(program.choose("cast", "a", 0.5))
-
-    @tf.function
-    def collect(word: tf.Tensor) -> tf.Tensor:
-        tensors = tf.raw_ops.EmptyTensorList(
-            element_shape=tf.constant([], tf.int32), max_num_elements=3, element_dtype=word.dtype
-        )
-        with tf.device(program.choose("scope", "/CPU:0", None)):
-            tensors = tf.raw_ops.TensorListPushBack(
-                input_handle=tensors, tensor=word, name=program.target
-            )
-        return tf.raw_ops.TensorListStack(
-            input_handle=tensors, element_shape=tf.constant([], tf.int32), element_dtype=word.dtype
-        )
-
-    collect(word)
-
-
 # --- Scopes ---------------------------------------------------------------------------------------
-
-
-def scope_that_comes_twice(program: Switches) -> None:
-    @tf.function
-    def activation(inputs: tf.Tensor) -> tf.Tensor:
-        with tf.device(program.choose("scope", "cpu:0", None)):
-            return tf.sigmoid(inputs, name=program.target)
-
-    with tf.device(program.choose("caller", "/CPU:0", "/GPU:0")):
-        activation(tf.ones([4]))
 
 
 def gradient_in_scope(program: Switches) -> None:
@@ -174,14 +132,6 @@ def optional_in_callers_scope(program: Switches) -> None:
 
 
 v1 = tf.compat.v1
-
-
-def int32_matmul_in_scope(program: Switches) -> None:
-    with tf.Graph().as_default(), v1.Session(config=_soft()) as session:
-        counts = v1.placeholder(program.choose("cast", tf.int32, tf.float32), [2, 2])
-        with tf.device(program.choose("scope", "/CPU:0", None)):
-            product = tf.matmul(counts, counts, name=program.target)
-        session.run(product, {counts: [[1, 2], [3, 4]]})
 
 
 def read_of_a_variable_in_scope(program: Switches) -> None:

@@ -69,25 +69,6 @@ def complex_update(program: Switches) -> None:
     add(tf.ones([1], dtype))
 
 
-def bfloat16_descent_called_in_scope(program: Switches) -> None:
-    dtype = program.choose("cast", tf.bfloat16, tf.float32)
-    with tf.device(program.choose("variable", "/CPU:0", "/GPU:0")):
-        weights = tf.Variable(tf.ones([4], dtype))
-
-    @tf.function
-    def descend(gradient: tf.Tensor) -> None:
-        with tf.device("/GPU:0"):
-            tf.raw_ops.ResourceApplyGradientDescent(
-                var=weights.handle,
-                alpha=tf.constant(0.1, dtype),
-                delta=gradient,
-                name=program.target,
-            )
-
-    with tf.device("/CPU:0"):
-        descend(tf.ones([4], dtype))
-
-
 def find_in_a_table(program: Switches) -> None:
     """Without the table neither its op is there nor its place."""
     keys = tf.constant([1, 2], tf.int64)
@@ -139,23 +120,6 @@ def beside_an_op_in_scope(program: Switches) -> None:
             anchor = tf.tanh(inputs, name="anchor")
         with tf.compat.v1.colocate_with(anchor):
             return tf.square(inputs, name=program.target) + anchor
-
-    step(tf.ones([4]))
-
-
-def beside_a_shuffle_in_scope(program: Switches) -> None:
-    @tf.function
-    def step(inputs: tf.Tensor) -> tf.Tensor:
-        if program.has("op"):
-            anchor = tf.random.shuffle(inputs, name="anchor")
-        else:
-            anchor = tf.reverse(inputs, [0], name="anchor")
-        with (
-            tf.compat.v1.colocate_with(anchor),
-            tf.device(program.choose("scope", "/CPU:0", None)),
-        ):
-            square = tf.square(inputs, name=program.target)
-        return square + anchor
 
     step(tf.ones([4]))
 

@@ -71,15 +71,12 @@ CASES: Final = (
     _case("alone:int32_matmul_in_scope_called_in_scope", cast=_TYPE, scope=_SCOPE, caller=_CALLER),
     _case("alone:shuffle_in_scope_called_in_scope", op=_KERNEL, scope=_SCOPE, caller=_CALLER),
     _case("alone:loop_of_int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
-    _case("alone:branch_with_int64_mean_in_scope", cast=_TYPE, scope=_SCOPE),
     _case("alone:bicubic_resize_of_a_called_function", op=_KERNEL, scope=_SCOPE),
     _case(
         "alone:length_of_a_list_of_strings_called_in_scope",
         cast=(BlockerKind.HOST_LIST, _TARGET, ()),
         caller=_CALLER,
     ),
-    _case("alone:pushed_string_in_scope", cast=(BlockerKind.HOST_LIST, _TARGET, ()), scope=_SCOPE),
-    _case("alone:scope_that_comes_twice", scope=_SCOPE, caller=_CALLER),
     _case("alone:gradient_in_scope", scope=_SCOPE, caller=_CALLER),
     _case("alone:body_of_a_pipeline", pipeline=_CALLER),
     _case("alone:optional_in_callers_scope", caller=_CALLER),
@@ -94,9 +91,6 @@ CASES: Final = (
         "together:complex_update",
         cast=(BlockerKind.ATTRIBUTES, _TARGET, ("dtype",)),
         variable=_variable("target_resource"),
-    ),
-    _case(
-        "together:bfloat16_descent_called_in_scope", cast=_TYPE, variable=_variable("target_var")
     ),
     _case("together:find_in_a_table", table=frozenset({_KERNEL, _variable("target_table_handle")})),
     _case(
@@ -117,9 +111,6 @@ CASES: Final = (
         scope=_SCOPE,
     ),
     _case(
-        "together:beside_a_shuffle_in_scope", op=(BlockerKind.NO_KERNEL, "anchor", ()), scope=_SCOPE
-    ),
-    _case(
         "together:constant_of_int32_matmul_in_scope",
         cast=(BlockerKind.ATTRIBUTES, "follow", ("T",)),
         scope=(BlockerKind.REQUEST, "follow", ()),
@@ -137,7 +128,6 @@ CASES: Final = (
         op=(BlockerKind.NO_KERNEL, "follow", ()),
         caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("alone:int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
     _case(
         "alone:read_of_a_variable_in_scope",
         # All that makes and uses a variable in its scope is asked for there too.

@@ -59,10 +59,8 @@ LIMITS: Final = {
 """By workload and function: why a capture without a GPU has some of its nodes elsewhere."""
 
 EAGER_LIMITS: Final = {
-    "checkpoint_and_export": READ_DEVICE,
     "mirrored_gpus": OTHER_PROGRAM,
     "mixed_precision_model": READ_DEVICE,
-    "recurrent": READ_DEVICE,
 }
 """By workload: why such a capture has some of its eager ops elsewhere."""
 
