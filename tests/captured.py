@@ -31,7 +31,6 @@ _TIMING = re.compile(r"\b\d+(?:\.\d+)?(?:e[-+]?\d+)? ?(?:s|ms|us|µs|ns)(?:/(?:s
 
 ENDINGS = {
     "data_from_generator": 3,  # sys.exit(3): stopped early
-    "string_features": 1,  # an uncaught ValueError
 }
 """The exit codes of those that do not end with 0."""
 

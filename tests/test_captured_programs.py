@@ -41,7 +41,6 @@ _AT_LEVEL_3 = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation
 # Those with an exit code of their own, and one with threads.
 _BY_COMMAND = {
     "data_from_generator",
-    "string_features",
     "threads_predicting",
 }
 _MOST_BYTES = 20_000_000

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
@@ -15,23 +15,12 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import rows
 from tests.xspace_proto import XSpace
-from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import Report
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Run
 
 pytestmark = needs_corpus
-
-# What these ops are on the host for: the files of summaries, and what is copied there for them.
-# FlushSummaryWriter and WriteSummary have kernels of their own version, where that is known.
-SUMMARIES: Final = {
-    kernels: [
-        ("library_cpu_placement", "summary", "possible", "by_design"),
-        ("no_gpu_kernel", None, kernels, "by_design"),
-        ("no_gpu_kernel", None, kernels, "by_design"),
-    ]
-    for kernels in ("certain", "likely")
-}
 
 
 @lru_cache(maxsize=4)
@@ -173,52 +162,11 @@ class TestMultiworker:
         assert set(certain["role"]) == {"runtime"}
 
 
-class TestE4040:
-    """A T4 and a Keras CNN: clean."""
-
-    FOLDER = "tfgpu-e4040-2023-hd2551"
-
-    def test_nothing_harmful(self) -> None:
-        report = report_of(self.FOLDER, "2023_11_07_18_18_59")
-
-        told = [(f.cause, f.sub_reason, f.certainty, f.harm) for f in report.findings]
-        assert sorted(told, key=str) == sorted(
-            [
-                ("host_pipeline", None, "certain", "by_design"),
-                ("host_pipeline", "hands_over_elements", "likely", "by_design"),
-                *SUMMARIES["certain"],
-            ],
-            key=str,
-        )
-        assert report.summary.cpu_ops == 3
-        assert report.unexplained.ops_total == 0
-        assert "ran on the CPU and the GPU never waited for them" in report.summary.verdict
-
-
 @pytest.mark.slow
 class TestFatma:
     """One Turing GPU, partly float16 with a loss scale: predicates are read back each step."""
 
     FOLDER = "tfgpu-fatma-cnn-sandor"
-
-    def test_ops_on_the_cpu_are_the_pipelines_and_of_summaries(self) -> None:
-        name = "2021_02_02_12_57_01"
-        run = run_of(self.FOLDER, name)
-        on_cpu = run.ops[run.ops["placement"] == "cpu"]
-
-        report = report_of(self.FOLDER, name)
-
-        assert set(on_cpu["role"]) <= {"input_pipeline", "transfer", "compute"}
-        computed = set(cpu_ops(run)["type"])
-        assert computed == {"Identity", "WriteSummary", "FlushSummaryWriter"}
-        causes = [(f.cause, f.sub_reason, f.certainty, f.harm) for f in report.findings]
-        assert (
-            sorted((c for c in causes if c[0] != "host_pipeline"), key=str) == SUMMARIES["likely"]
-        )
-        assert {f.harm for f in report.findings} == {"by_design"}
-        assert (report.summary.cpu_ops, report.unexplained.ops_total) == (3, 0)
-        assert "ran on the CPU and the GPU never waited for them" in report.summary.verdict
-        assert "tf_version_unknown" in health(report)
 
     def test_its_predicates_are_copied_by_these_ops(self) -> None:
         """A predicate that is read back halts the step: two a step, of a byte each."""

@@ -143,10 +143,13 @@ def test_a_script_that_is_ended_from_outside_is_recorded(folder: Path) -> None:
         waits_for(process, b"ready")
         os.kill(process.pid, signal.SIGTERM)
 
-    done = captured(["--no-report", "script.py", "sleep"], folder, meanwhile=meanwhile)
+    options = ["--no-report", "--no-source"]
+    done = captured([*options, "script.py", "sleep"], folder, meanwhile=meanwhile)
     assert done.code == -signal.SIGTERM
     assert len(traces(folder)) == 1
-    assert capture_file_of(folder).complete
+    capture_file = capture_file_of(folder)
+    assert capture_file.complete
+    assert {frame.text for frame in capture_file.frames} == {None}
     assert not (folder / "traceanalyzer-report.html").exists()
 
 

@@ -66,6 +66,3 @@ def test_it_computes_what_the_cpu_computes() -> None:
             assert result.tolist() == expected[name].tolist(), name
     on_gpu = {kernel.op for kernel in outcome.kernels if kernel.device == GPU}
     assert {"Conv2D", "Svd", "Unique", "Where", "DynamicPartition"} <= on_gpu
-
-
-# -------------------------------------------------------------------------------- profiler

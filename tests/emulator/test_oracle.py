@@ -96,6 +96,3 @@ def test_a_crash_leaves_what_was_placed_before() -> None:
 
     assert outcome.exit_code == -11
     assert len(only(outcome.runs_of("looped")).assigned) > 10
-
-
-# ------------------------------------------------------------------------- where it cannot be

@@ -314,13 +314,6 @@ def test_a_card_shows_the_way_of_the_data(tmp_path: Path) -> None:
 # --- faults of version 0.1 -------------------------------------------------------------------
 
 
-def test_no_line_to_remove_is_offered_as_the_fix() -> None:
-    """Version 0.1 showed the line to remove, with a button that copied it."""
-    (card,) = every(page_of(waiting(), [change(waiting(), instead="asked = 1")]), b.Card)
-
-    assert not [block for block in card.blocks if isinstance(block, b.Source)]
-
-
 def test_a_variable_inside_a_library_says_what_to_do_around_it() -> None:
     """Version 0.1 told users to cast a variable that is inside Keras."""
     inside = change(
@@ -342,17 +335,6 @@ def test_what_runs_once_before_training_is_folded() -> None:
 
     assert page.kind == "B"
     assert plain(fold(page, "once").summary).startswith("On the CPU, but not in each step: 1 op")
-
-
-def test_a_python_function_that_takes_much_is_the_first_change() -> None:
-    """Version 0.1 called one harmless that took 53 % of CPU-op time."""
-    page = sample_report("recommender").page
-
-    assert page is not None
-    (table,) = every(page, b.Changes)
-    assert plain(table.rows[0].title) == "Write the Python function with TensorFlow ops"
-    assert plain(table.rows[0].where) == "program.py:85"
-    assert "Write the Python function" in plain(page.next)
 
 
 def test_figures_are_of_the_step_and_not_of_the_recording() -> None:
