@@ -296,16 +296,15 @@ def compared_all(
     return compared
 
 
-def sweep(most: int, seed: int = 0) -> list[EagerQuestion]:
+def sweep(most: int) -> list[EagerQuestion]:
     """Return every call, in so many combinations of its types, with scopes and places in turn."""
-    scopes, places = (islice(cycle(of), seed, None) for of in (SCOPES, PLACES))
-    soft = islice(cycle([True, True, True, False]), seed, None)
+    scopes, places, soft = cycle(SCOPES), cycle(PLACES), cycle([True, True, True, False])
     questions = []
     for call in CALLS:
         types = choices(call, registry_of_oracle())
         count = min(most, max((len(of) for of in types.values()), default=1))
         for at in range(count):
-            chosen = {n: of[(at * len(of) // count + seed) % len(of)] for n, of in types.items()}
+            chosen = {n: of[at * len(of) // count] for n, of in types.items()}
             next(places)  # so that not each call begins with the same
             questions.append(
                 drawn(

@@ -66,7 +66,7 @@ def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() ->
     assert (flows.nodes[flow.target].memory, flow.bytes) == ("gpu:0", 64)
 
 
-@pytest.mark.parametrize("name", ["/", "//a", "a//", "/".join("a" * 200), "a" * 100_000])
+@pytest.mark.parametrize("name", ["//a", "a//", "/".join("a" * 200), "a" * 100_000])
 def test_odd_names(name: str) -> None:
     found = between([(name, name, 1), (f"{name}2", name, 2)])
     assert sum(flow.bytes or 0 for flow in found.flows) == 3

@@ -11,7 +11,6 @@ from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.registry import supported
 from traceanalyzer.trace.tfevents import VersionSighting
 
 SESSION = {"function": None}
@@ -33,7 +32,7 @@ def left_of(
     return Candidates(run).of(found)
 
 
-@pytest.mark.parametrize("version", [None, *supported(), "2.99.0", "2.13.0+nv23.7"])
+@pytest.mark.parametrize("version", [None, "2.4", "2.21.0", "2.13.0+nv23.7"])
 def test_where_all_tables_have_a_gpu_kernel_that_is_no_candidate(version: str | None) -> None:
     assert "no_gpu_kernel" not in left_of("MatMul", version=version)
     assert "no_gpu_kernel" not in left_of("ReadVariableOp", version=version)
