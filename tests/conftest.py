@@ -10,7 +10,7 @@ from hypothesis import settings
 
 # A slow machine must not fail an example. `.ci/run` runs the properties again with `thorough`.
 settings.register_profile("quick", deadline=None, max_examples=10)
-settings.register_profile("thorough", deadline=None, max_examples=50)
+settings.register_profile("thorough", deadline=None, max_examples=30)
 settings.load_profile("quick")
 
 # A process inherits ignored signals (nohup, some CI systems) but no handlers: what a test starts

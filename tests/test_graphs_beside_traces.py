@@ -218,22 +218,15 @@ def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "programs", "explained_share"),
-    [
-        ("capture", (*HELD_OUT, *QUESTIONS), 0.95),
-        ("capture_with_graph_defs", (*_ALL.values(),), 0.8),
-    ],
-    ids=["RunMetadata", "GraphDef"],
+    "how", ["capture", "capture_with_graph_defs"], ids=["RunMetadata", "GraphDef"]
 )
-def test_nearly_all_likely_answers_are_right(
-    how: str, programs: tuple[LabelledProgram, ...], explained_share: float, tmp_path: Path
-) -> None:
+def test_nearly_all_likely_answers_are_right(how: str, tmp_path: Path) -> None:
     """Counts ops: the time of one op that runs once can be a tenth of all time, or nothing.
 
     On a GPU, kernels name more ops, so more functions are recognized than here.
     """
     found = []
-    for program in programs:
+    for program in (*HELD_OUT, *QUESTIONS):
         # Writing a RunMetadata starts TensorFlow, and then its devices cannot be configured.
         is_configured = how == "capture" and "tf.config.set_" in program.source
         if "tf.function" in program.source and not is_configured:
@@ -244,7 +237,7 @@ def test_nearly_all_likely_answers_are_right(
     print(how, total)  # noqa: T201 - the calibration
     assert total.ops > 30
     assert total.wrong_certain == 0
-    assert total.answered >= explained_share * total.ops
+    assert total.answered >= 0.93 * total.ops
     assert total.right >= 0.93 * total.answered, total.misses
 
 
