@@ -110,15 +110,3 @@ def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
         "ops with a GPU kernel in TensorFlow 2.21: 2 of 3 (40 % of their time); they would likely"
     )
     assert text.endswith("; without a GPU kernel: Eig")
-
-
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        ("1.15", "in TensorFlow 2.0, the nearest to 1.15 whose kernels are known"),
-        (None, "in TensorFlow 2.21 (the version of the run is unknown)"),
-        ("2.13.0", "in TensorFlow 2.13: 1 of 1"),
-    ],
-)
-def test_it_says_whose_kernels_they_are(version: str | None, words: str) -> None:
-    assert words in said(version, MatMul=5)

@@ -1,12 +1,10 @@
 """Timelines written by hand, of the sort that a run on a GPU leaves."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.lanes import KINDS
 from traceanalyzer.model.figures import EventLane, EventTimeline, LaneKind
 from traceanalyzer.report.packed import Numbers, Texts, pack
@@ -81,32 +79,3 @@ def made_timeline(lanes: Sequence[MadeLane]) -> EventTimeline:
 def _texts(values: Sequence[str | None]) -> Texts:
     known = list(dict.fromkeys(value for value in values if value is not None))
     return Texts(np.array([-1 if v is None else known.index(v) for v in values]), known)
-
-
-def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
-    """The diagnosis of a run of one host, its threads having done so many things."""
-    (host,) = diagnosis.run.hosts
-    old = host.tables.threads
-    assert old is not None
-    random = np.random.default_rng(7)
-    threads = 8
-    each = count // threads
-    begin = np.arange(threads + 1, dtype=np.int64) * each
-    took = random.integers(500_000, 30_000_000, each * threads)
-    gaps = random.integers(0, 2_000_000, each * threads)
-    end = np.cumsum((took + gaps).reshape(threads, each), axis=1).ravel()
-    lanes = replace(
-        old,
-        name=("python", *(f"tf_Compute/{k}" for k in range(1, threads))),
-        is_program=np.arange(threads) == 0,
-        step_thread=np.zeros_like(old.step_thread),
-        begin=begin,
-        start_ps=end - took,
-        end_ps=end,
-        state=random.integers(0, 5, each * threads).astype(np.uint8),
-        row=random.integers(-1, len(host.tables.ops), each * threads).astype(np.int32),
-        event=np.zeros(each * threads, np.int32),
-        call=np.zeros(each * threads, np.int64),
-    )
-    busy = replace(host, tables=replace(host.tables, threads=lanes), start_ps=0)
-    return replace(diagnosis, run=replace(diagnosis.run, hosts=(busy,)))

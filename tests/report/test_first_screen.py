@@ -39,8 +39,6 @@ from tests.traces import (
 from traceanalyzer.capture_file.document import CaptureFile, CaptureNote
 from traceanalyzer.diagnosis import Diagnosis, diagnose
 from traceanalyzer.model import blocks as b
-from traceanalyzer.model.changes import Saving
-from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.html import render_page
 from traceanalyzer.report.page import in_order, page_of
 from traceanalyzer.report.page_facts import PageFacts
@@ -248,23 +246,6 @@ def test_only_what_recurs_is_said_to_be_in_each_step(
 
 
 # --- changes ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("saving", "text"),
-    [
-        (Saving(kind="none"), ""),
-        (
-            Saving(kind="estimated", low_us=300, high_us=800),
-            "300 µs to 800 µs per step (estimated)",
-        ),
-        (Saving(kind="upper_bound", high_us=800), "up to 800 µs per step"),
-        (Saving(kind="proxy", high_us=800), "800 µs of host time per step"),
-        (Saving(kind="proxy", high_us=800, per="once"), "800 µs of host time, once"),
-    ],
-)
-def test_a_saving_says_how_it_is_known(saving: Saving, text: str) -> None:
-    assert plain(saving_text(saving)).replace("\xa0", " ") == text
 
 
 def test_a_card_has_the_edit_its_reason_its_evidence_and_its_ops() -> None:

@@ -215,15 +215,6 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert not diagnosis.on_a_gpu.unexplained
 
 
-def test_names_are_inert(tmp_path: Path) -> None:
-    name = "[bold]a\x1b[31m\u202eb"
-    function = line("python")(eager(name, us(1, 5)), op("m", "MatMul", us(10, 5)))
-    diagnosis = ta.diagnose(ta.load(write(tmp_path / "logs", xspace(host(function)))))
-    text = printed(diagnosis, ".")
-    assert "[bold]a" in text
-    assert not any(character in text for character in "\x1b\u202e")
-
-
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [("MatMul(", "not a regular expression"), ("TopKV3", "similar types: TopKV2")],

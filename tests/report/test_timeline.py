@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer as ta
-from tests.report.made_timeline import with_many_events
 from tests.traces import (
     call,
     copy,
@@ -223,15 +222,3 @@ def test_a_document_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert events.events.rows < events.events_total == events.events.total_rows
     assert events.merged_below_us is not None
     assert sum(row[-1] for row in rows(timeline)) == events.events_total
-
-
-@pytest.mark.slow
-def test_ten_million_events_fit_into_a_page(tmp_path: Path) -> None:
-    logs = write(tmp_path, xspace(*TRAINING), run="run")
-    many = with_many_events(ta.diagnose(ta.load(logs)), 10_000_000)
-    timeline = timeline_block(many.run, ())
-    assert timeline is not None
-    events = timeline.events
-    assert events.events_total > 10_000_000 * 0.99  # alike ones that touch are one
-    assert len(events.events.data) + len(events.names.data) <= 1_500_000
-    assert events.events.rows > 100_000
