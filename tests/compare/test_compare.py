@@ -97,6 +97,13 @@ def test_another_batch_size_of_a_dataset_is_named() -> None:
     assert {each.kind for each in compare(base, new).differences} == {"shapes"}
 
 
+def test_other_output_files_are_no_difference(report: Report) -> None:
+    run = report.run
+    words = ("--logdir logs/b --no-report", "--report=b.html --logdir 'my logs'")
+    base, new = (replace(run, command=f"traceanalyzer capture {w} train.py") for w in words)
+    assert compare(replace(report, run=base), replace(report, run=new)).differences == ()
+
+
 def test_new_transfers_are_named(report: Report) -> None:
     edge = TransferEdge(
         source="gpu:0", target="host", direction="d2h", bytes=7_000, count=7, total_us=70.0

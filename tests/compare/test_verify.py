@@ -165,7 +165,8 @@ def test_the_command_repeats_the_capture(tmp_path: Path) -> None:
     assert found is not None
     (finding,) = found.findings
     script.write_text(PROGRAM.replace("/CPU:0", "/GPU:0"), encoding="utf-8")
-    assert run("verify", "logs", "--finding", finding.id).returncode == 0
+    done = run("verify", "logs", "--finding", finding.id)
+    assert (done.returncode, "traceanalyzer: recorded" in done.stderr) == (0, False)
     script.write_text("raise SystemExit(3)", encoding="utf-8")
     failed = run("verify", "logs", "--finding", finding.id)
     assert (failed.returncode, "exit code 3" in failed.stderr) == (2, True)

@@ -45,16 +45,19 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     needs_lines = any(each.is_by_placement and each.place is None for each in found)
     if run.hosts and not capture_files and needs_lines:
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), len(found))
-        found.insert(at + 1, _record(bool(unknown)))
+        found.insert(at + 1, _record(is_cause_unknown=bool(unknown), gpu_used=run.gpu_used))
     return tuple(_shown(found, run))
 
 
-def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
+def _record(*, is_cause_unknown: bool, gpu_used: bool) -> Change:
+    detail = "It records dtypes, requested devices, and source lines."
+    if not gpu_used:
+        detail += " It also predicts which ops would stay on the CPU of a machine with a GPU."
     return Change(
         id=finding_id("record", ""),
         kind="record",
         title="Record a capture" + (" to find the cause" if is_cause_unknown else ""),
-        detail="It records dtypes, requested devices, and source lines.",
+        detail=detail,
         instead="traceanalyzer capture train.py",
         why="A trace alone does not contain the data that determines placement.",
         effort="command",

@@ -1,6 +1,6 @@
 """`traceanalyzer capture`: run a script under the recorder."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,7 @@ def capture(  # noqa: PLR0913 - options
     steps: tuple[int, int] | None,
     after: float | None,
     for_s: float | None,
+    say: Callable[[str], None] = tell,
     **settings: Any,  # noqa: ANN401 - as in `Request`
 ) -> int:
     """Run a script under TensorFlow's profiler, and write a report on it.
@@ -116,7 +117,7 @@ def capture(  # noqa: PLR0913 - options
     window = _window(steps, after, for_s)
     command = click.get_current_context().obj
     request = Request(program=program, window=window, report=report, command=command, **settings)
-    return end_like(record(request, tell))
+    return end_like(record(request, say))
 
 
 def _window(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.cli.capture import capture
-from traceanalyzer.cli.terminal import complain
+from traceanalyzer.cli.terminal import complain, tell
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable, series
 
@@ -99,6 +99,8 @@ def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequenc
         raise TraceAnalyzerError(msg) from error
     with repeated as context:
         options: dict[str, Any] = {**context.params, "logdir": logs, "no_report": True}
+        # The trace is gone in the end, so its path helps nobody.
+        options["say"] = lambda line: None if folder.name in line else tell(line)
         options["python"] = python
         script, is_module = options["script"], options["is_module"]
         if not is_module and not Path(script).exists():

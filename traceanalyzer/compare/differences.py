@@ -41,7 +41,7 @@ _LEAST_WAIT: Final = 0.05  # of a step: change of the time it waits for input
 _LEAST_WAIT_US: Final = 1_000.0  # a smaller change of a wait can be the operating system's
 _MOST_NAMED: Final = 4
 _CAPTURE: Final = "traceanalyzer capture "
-_OUTPUTS: Final = re.compile(r" --(?:logdir|report)[ =](?:'[^']*'|\S+)")
+_OUTPUTS: Final = re.compile(r" --no-report\b| --(?:logdir|report)[ =](?:'[^']*'|\S+)")
 _DEVICES: Final = {"cpu": "the CPU", "gpu": "the GPU"}
 
 
