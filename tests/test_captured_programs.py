@@ -1,8 +1,7 @@
 """Programs, captured: nothing of theirs is disturbed, and their ops are joined and right.
 
-The programs run in forks of a process that has imported TensorFlow, but for a few that start with
-`traceanalyzer capture`. All start so with the TensorFlow of another interpreter, whose environment
-needs nothing beside it:
+The programs run in forks of a process that has imported TensorFlow. With the TensorFlow of another
+interpreter, whose environment needs nothing beside it, they start with `traceanalyzer capture`:
 
     python -m venv other
     other/bin/python -m pip install tensorflow==2.12.1
@@ -38,11 +37,6 @@ _IS_OURS = sys.executable == _PYTHON
 _ALWAYS = {"session_v1"}
 # Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
 _AT_LEVEL_3 = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
-# Those with an exit code of their own, and one with threads.
-_BY_COMMAND = {
-    "data_from_generator",
-    "threads_predicting",
-}
 _MOST_BYTES = 20_000_000
 _LEAST_JOINED = 0.99
 _LEAST_TYPED = 0.99
@@ -71,7 +65,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Capture]
     @functools.cache
     def capture(program: Program, level: int = 2) -> Capture:
         folder = tmp_path_factory.mktemp("logs")
-        if not _IS_OURS or program.name in _BY_COMMAND:
+        if not _IS_OURS:
             options = () if level == 2 else ("--host-tracer-level", str(level))
             return run_captured(program, folder, "--python", _PYTHON, *options)
         made = captured_in_fork(program.path, level=level, gpus=0, may_fail=True)

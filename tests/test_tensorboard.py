@@ -18,7 +18,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.captured import PROGRAMS, run_captured
+from tests.captured import PROGRAMS
+from tests.emulator.captures import captured
 
 pytestmark = [
     pytest.mark.slow,
@@ -114,15 +115,13 @@ def report(run: Path) -> str:
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     logdir = tmp_path_factory.mktemp("tensorboard") / "logs"
-    capture = run_captured(PROGRAM, logdir)
-    assert capture.run is not None, capture.outcome.stderr
-    assert list(capture.run.glob("*.xplane.pb")), capture.outcome.stderr
-    before = report(capture.run)
-    shutil.copytree(
-        capture.run, capture.run.with_name(BARE), ignore=shutil.ignore_patterns("*" + SUFFIX)
-    )
+    shutil.copytree(captured(PROGRAM.path, gpus=0).logdir, logdir)
+    (run,) = logdir.glob("plugins/profile/*")
+    assert list(run.glob("*.xplane.pb"))
+    before = report(run)
+    shutil.copytree(run, run.with_name(BARE), ignore=shutil.ignore_patterns("*" + SUFFIX))
     with tensorboard(logdir, logdir.with_name("said.txt")) as plugin:
-        yield Opened(plugin, capture.run, before)
+        yield Opened(plugin, run, before)
 
 
 def table(opened: Opened, run: str) -> list[dict[str, Any]]:

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.capturing.running import captured
-from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.capture_file.files import read
+from tests.emulator.captures import captured as captured_in_fork
 from traceanalyzer.run import load
 
 PREPARES_FIRST = """
@@ -26,20 +25,7 @@ for _ in range(2000):
     step(x)
 """
 
-PREDICTS_IN_A_LOOP = """
-import numpy as np
-import tensorflow as tf
-
-model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)])
-for _ in range(30):
-    model.predict(np.zeros((1, 4), "float32"), verbose=0)
-"""
-
-
-def evidence(folder: Path) -> CaptureFile:
-    found = read(max((folder / "traceanalyzer-logs").rglob("*.placement.json.gz")))
-    assert found is not None
-    return found
+PREDICTIONS = Path(__file__).parents[1] / "twin" / "programs" / "predictions_in_a_loop.py"
 
 
 @pytest.mark.slow
@@ -55,10 +41,8 @@ def test_the_steps_are_recorded_although_data_is_prepared_first(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_datasets_that_are_made_over_and_over_are_recorded_a_few_times(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(PREDICTS_IN_A_LOOP)
-    captured(["--no-report", "script.py"], tmp_path)
-    found = evidence(tmp_path)
+def test_datasets_that_are_made_over_and_over_are_recorded_a_few_times() -> None:
+    found = captured_in_fork(PREDICTIONS, gpus=0, environment=None).capture_file()
     made = [d.name for d in found.definitions if "Dataset_map_permutation" in d.name]
     assert 0 < len(made) < 10
     iterators = [s for s in found.signatures if s.op == "MakeIterator"]

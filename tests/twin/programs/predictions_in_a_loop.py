@@ -11,6 +11,6 @@ model = tf.keras.Sequential(
     ]
 )
 state = np.zeros((1, 4), np.float32)
-for _ in range(12):
+for _ in range(30):
     action = int(np.argmax(model.predict(state, verbose=0)[0]))
     state[0, action] += 0.1
