@@ -76,4 +76,4 @@ def test_what_the_memory_did_is_answered(report: Report) -> None:
     (told,) = [b.answer for b in report.myths if b.id == "memory"]
 
     assert told.startswith("GPU memory peaked at ")
-    assert told.endswith("TensorFlow raises ResourceExhausted (here once).")
+    assert told.endswith("TensorFlow raises ResourceExhaustedError (once in this run).")

@@ -21,8 +21,8 @@ _log = logging.getLogger("traceanalyzer")
 _BY_DEVICE: Final = BY_SCOPE | {BlockerKind.DEFAULT_DEVICE}
 _STAYS: Final = Fix(
     text=(
-        "No known change moves these ops: without the requested device, a replay still puts them "
-        "on the CPU."
+        "No known change moves these ops to the GPU: a replay without the requested device still "
+        "puts them on the CPU."
     )
 )
 _EACH_NEEDED: Final = Fix(

@@ -1,11 +1,11 @@
-"""The cost of CPU ops: how long devices waited for them, and how much a fix can save.
+"""The cost of CPU ops: how long devices waited for them, and how much time a fix can save.
 
-The gain of a fix has bounds. The upper bound is the time in which any device of the host was idle
-because of the ops. A step ends when its last device does, so the lower bound is the gain of the
-device that gains least: its waiting time minus waits whose attribution is not proved, transfers
-(a neighbor of the op may need them next), times when other CPU ops also ran (the device might wait
-for them instead), and the cost of the ops on the device (a launch each and a quarter of their
-host time). Other work in the step also limits it: input, and the device that computes most.
+A fix saves at most the time in which any device of the host was idle because of the ops. A step
+ends when its last device finishes, so the lower bound is the gain of the device that gains least:
+its waiting time minus waits whose attribution is not proved, transfers (a neighbor of the op may
+need them next), times when other CPU ops also ran (the device might wait for them instead), and
+the cost of the ops on the device (one launch each, and a quarter of their host time). Other work in
+the step also limits the gain: input, and the kernels of the busiest device.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Costs:
 
     @cached_property
     def host_by_op_ps(self) -> pd.Series[float] | None:
-        """The time of each op on host threads per step, by op id; None without steps."""
+        """The time per step of each op on host threads, by op id; None if there are no steps."""
         found = []
         for host, steps in self._hosts:
             threads = host.tables.threads
@@ -69,7 +69,7 @@ class Costs:
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float] | None:
-        """How long devices waited for each op per step, by op id: the mean over devices, if any."""
+        """Each op's mean exposed time per step over all devices, by op id; None without devices."""
         return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
 
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
@@ -77,7 +77,7 @@ class Costs:
         return _total(self.host_by_op_ps, op_ids)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
-        """Return how long devices waited for ops per step, the mean over devices."""
+        """Return the time per step that devices waited for ops, averaged over devices."""
         return _total(self.exposed_by_op_ps, op_ids)
 
     def step_ps(self) -> float | None:
@@ -88,8 +88,8 @@ class Costs:
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
         """Return how much moving ops to the device can save; None without devices or steps.
 
-        Hosts run their steps together, so the host that can gain most sets the upper bound, and the
-        device that gains least sets the lower bound.
+        Hosts run their steps together, so the host with the largest gain sets the upper bound, and
+        the device with the smallest gain sets the lower bound.
         """
         if not self._devices:
             return None
@@ -152,7 +152,7 @@ class _HostWork:
         return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:
-        """Return how long any of the host's devices waited for ops, per step."""
+        """Return the time per step in which any of the host's devices waited for ops."""
         waits = pd.concat([device.waits_for(op_ids) for device in self.devices])
         return common(_times(waits), self.within).total_ps / self.steps
 
@@ -175,7 +175,7 @@ class _Device:
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float]:
-        """How long the device waited for each op of its host, per step; by op id."""
+        """The time per step that the device waited for each op of its host, by op id."""
         rows, inside = (self._waits[name].to_numpy() for name in ("row", "inside_ps"))
         return _by_op(self.work.host, rows, inside) / self.work.steps
 
@@ -183,7 +183,7 @@ class _Device:
         return self._waits[self.work.is_of(op_ids, self._waits)]
 
     def least_gain_ps(self, op_ids: Iterable[str]) -> float:
-        """Return how much moving ops saves at least on this device, per step."""
+        """Return the least time per step that moving ops saves on this device."""
         work, waits = self.work, self.waits_for(op_ids)
         proved = waits[waits["is_proved"] & waits["computes"]]
         is_own = work.is_of(op_ids, work.computed)

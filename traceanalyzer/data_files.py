@@ -1,4 +1,4 @@
-"""Reads the data files of the packages."""
+"""Reads the package's data files."""
 
 import tomllib
 from functools import cache

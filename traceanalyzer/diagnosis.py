@@ -43,7 +43,7 @@ class Prediction:
 
     @property
     def assumption(self) -> str:
-        """The machine, and what is assumed about the program."""
+        """The assumed program and machine, as text."""
         gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
         hidden = " without the code that hides the GPU" if self.hides_gpus else ""
         machine = f"a machine with {counted(gpus, 'GPU')}"
@@ -52,7 +52,7 @@ class Prediction:
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Diagnosis:
-    """The findings of a run."""
+    """The findings of a run, and the ops that they leave unexplained."""
 
     run: Run
     findings: tuple[Finding, ...]  #: sorted by how long devices waited, then by host time
@@ -78,7 +78,7 @@ class Diagnosis:
         return frozenset(on_host | there.analysis.cpu_ops.keys())
 
     def placement_on_a_gpu(self, op_id: str) -> Literal["cpu", "gpu", "unknown"]:
-        """Return where a machine with a GPU would compute an op, as predicted."""
+        """Return where an op is predicted to be computed on a machine with a GPU."""
         if op_id in self.stay_on_cpu:
             return "cpu"
         there = self.on_a_gpu
@@ -203,10 +203,10 @@ def rare_ops(run: Run) -> dict[str, str]:
 
 
 def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
-    """Return a finding with its harm in this run.
+    """Return a finding with its harm adjusted to this run.
 
-    It is harmless if its ops are not part of each step. A setting that only moves small ops is
-    harmful if devices wait for them.
+    A finding is harmless if its ops are not part of each step. A setting that only moves small ops
+    is harmful if devices wait for these ops.
     """
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):
         when = {rare[op_id] for op_id in finding.op_ids}
@@ -229,7 +229,7 @@ def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
 def _most_expensive_first(
     findings: Iterable[Finding], run: Run, costs: Costs
 ) -> tuple[Finding, ...]:
-    """Sort findings by how long devices waited, then by host time per step, then in total."""
+    """Sort findings by GPU wait, then host time per step, then total host time, longest first."""
     rows = run.ops.set_index("op_id")
     exposed_ps, host_ps = rows["exposed_ps"].fillna(0), rows["host_self_ps"]
     return tuple(

@@ -2,28 +2,28 @@
 
 
 class TraceAnalyzerError(Exception):
-    """The base class of the errors of this package."""
+    """Base class of this package's errors."""
 
 
 class TraceNotFoundError(TraceAnalyzerError):
-    """There is no trace at the path."""
+    """Raised if there is no trace at a path."""
 
 
 class TraceFormatError(TraceAnalyzerError):
-    """A file is not a trace, or too damaged to be read."""
+    """Raised if a file is not a trace, or is too damaged to be read."""
 
 
 class TraceTooLargeError(TraceFormatError):
-    """A trace would need more memory than the limit allows."""
+    """Raised if a trace would need more memory than the limit allows."""
 
 
 class CaptureFileError(TraceAnalyzerError):
-    """A capture file is of another version, or cannot be read."""
+    """Raised if a capture file has another version, or cannot be read."""
 
 
 class GraphFileError(TraceAnalyzerError):
-    """A file has no graph of the program, or cannot be read."""
+    """Raised if a file has no graph of the program, or cannot be read."""
 
 
 class NativeCodeError(TraceAnalyzerError, ImportError):
-    """The native code is missing, cannot be loaded, or was compiled from other sources."""
+    """Raised if the native code is missing, does not load, or was built from other sources."""

@@ -1,4 +1,4 @@
-"""What did not put ops on the CPU: causes that a fact excludes, and common but wrong explanations.
+"""Finds causes and common explanations that do not apply to a run's CPU ops.
 
 TensorFlow's placer considers kernels, requests, and colocation (placer.cc, colocation_graph.cc).
 Memory, load, and the cost of transfers are often suspected of moving ops to the CPU but never do.
@@ -30,16 +30,16 @@ MYTHS: Final = {
     "float64": ("float64", "Was it float64?"),
 }
 _FLOAT64: Final = (
-    "Nearly all ops with a GPU kernel have one for float64. It can be slow on a GPU, but that does "
-    "not move ops to the CPU."
+    "Nearly all ops with a GPU kernel have one for float64. Float64 can be slow on a GPU, but that "
+    "does not move ops to the CPU."
 )
 _RAN_OUT: Final = (
-    "That moved no op to the CPU: when memory runs out, TensorFlow raises ResourceExhausted"
+    "That moved no op to the CPU: when memory runs out, TensorFlow raises ResourceExhaustedError"
 )
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that known facts exclude, except the op's actual causes."""
+    """Yield the causes that facts rule out for an op, except its actual causes (`causes`)."""
     found = {cause.partition("/")[0] for cause in causes}
     for cause, because in _excluded(run, cpu_op):
         if cause not in found:
@@ -105,7 +105,7 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
             e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory for e in errors
         )
         here = "once" if raised == 1 else counted(raised, "time")
-        here = f" ({f'here {here}' if raised else 'not here'})" if captured else ""
+        here = f" ({f'{here} in this run' if raised else 'not in this run'})" if captured else ""
         yield "memory", f"{peak}. {_RAN_OUT}{here}."
     for capture_file in captured:
         yield from _other_processes(capture_file)

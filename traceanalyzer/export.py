@@ -1,4 +1,4 @@
-"""Tables as files: Parquet for programs, CSV for everything else."""
+"""Writes the tables of a run as Parquet and CSV files."""
 
 import shutil
 import tempfile
@@ -16,12 +16,12 @@ from traceanalyzer.whole_file import naming
 
 
 def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
-    """Write the tables of a run into a folder named after it, all of them or none.
+    """Write the tables of a run into a folder named after it. If one fails, write none.
 
     Args:
         run: The run.
         folder: The parent of the run's folder; created if it does not exist.
-        with_events: Also write every event, as Parquet.
+        with_events: Whether to also write every event, as Parquet.
 
     Returns:
         The run's folder. Existing files of the same names are replaced.
@@ -55,7 +55,7 @@ def _write_all(run: Run, target: Path, *, with_events: bool) -> None:
 
 
 def _folder_name(run_name: str) -> str:
-    """Return a safe folder name that no other run has: `train/a` gives `train%2Fa`."""
+    """Return a safe, unique folder name for a run: `train%2Fa` for `train/a`."""
     quoted = quote(run_name, safe=" ")
     return quoted if quoted.strip(". ") else f"run{quoted}"
 
@@ -78,7 +78,7 @@ def _map_columns(
 
 
 def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Cast a column without values to text, because only text columns can lack values."""
+    """Cast a column of only nulls to text: only text columns can be entirely null."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):

@@ -22,7 +22,7 @@ class FindingText:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding(FindingText):
-    """Why some ops ran on the CPU."""
+    """The reason why some ops ran on the CPU, with the evidence."""
 
     cause: str  #: id of the cause
     #: Distinguishes findings of one cause, and is the same when the program is recorded again.
@@ -43,10 +43,10 @@ class Finding(FindingText):
 
     @property
     def id(self) -> str:
-        """A short key that stays the same when the same program is recorded again."""
+        """A short key that does not change when the program is recorded again."""
         return finding_id(self.cause, self.scope)
 
 
 def finding_id(cause: str, scope: str) -> str:
-    """Return the key of a finding of `cause` in `scope`."""
+    """Return the id of the finding of `cause` in `scope`."""
     return blake2b(f"{cause}\0{scope}".encode(errors="surrogatepass"), digest_size=5).hexdigest()

@@ -39,7 +39,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return the first names of a list, and how many more there are."""
+    """Return the first names as text: `a, b`, or `a, b, c, d, e and 3 more`."""
     shown = ", ".join(names[:_MAX_LISTED])
     rest = len(names) - _MAX_LISTED
     return f"{shown} and {rest} more" if rest > 0 else shown
@@ -53,20 +53,20 @@ def series(names: Sequence[str], most: int = _MAX_LISTED) -> str:
 
 
 def duration(us: float) -> RoundedFigure:
-    """Return microseconds in the unit that suits their size."""
+    """Return a duration in microseconds, scaled to a readable unit."""
     decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
     exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
     return _scaled(us, _DURATION_UNITS, f"{exact} µs")
 
 
 def duration_text(ps: float) -> str:
-    """Return picoseconds for a sentence: `12.3 ms`."""
+    """Return a duration in picoseconds as text: `12.3 ms`."""
     shown = duration(ps / PS_PER_US)
     return f"{shown.figure} {shown.unit}"
 
 
 def size(size_bytes: float) -> RoundedFigure:
-    """Return bytes in decimal units: 1 kB is 1000 bytes."""
+    """Return a size in bytes, scaled to a decimal unit: 1 kB is 1000 bytes."""
     exact = _fixed(size_bytes, 0)
     if size_bytes < _SIZE_UNITS[1][1]:
         return RoundedFigure(exact, "B", f"{exact} bytes")
@@ -74,7 +74,7 @@ def size(size_bytes: float) -> RoundedFigure:
 
 
 def size_text(size_bytes: float) -> str:
-    """Return a size for a sentence: `2.00 MB`, `512 bytes`."""
+    """Return a size in bytes as text: `2.00 MB`, `512 bytes`."""
     shown = size(size_bytes)
     if shown.unit == "B":
         return counted(round(size_bytes), "byte")
@@ -82,7 +82,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def share(part: float) -> RoundedFigure:
-    """Return a fraction in percent with one decimal; only 0 is 0 % and only 1 is 100 %."""
+    """Return a fraction as a percentage with one decimal; only 0 is 0 %, and only 1 is 100 %."""
     percent = part * 100
     exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
     if percent in (0, 100):
@@ -97,7 +97,7 @@ def share(part: float) -> RoundedFigure:
 
 
 def percent_text(part: float) -> str:
-    """Return a fraction in whole percent for a sentence; only 0 is `0 %` and only 1 `100 %`."""
+    """Return a fraction as a whole percentage; only 0 is `0 %`, and only 1 is `100 %`."""
     if 0 < part < 0.01:  # noqa: PLR2004 - would read as 0 or 1
         return "less than 1 %"
     if 0.99 < part < 1 - _ROUNDING_ERROR:  # noqa: PLR2004 - would read as 99 or 100
@@ -106,7 +106,7 @@ def percent_text(part: float) -> str:
 
 
 def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> RoundedFigure:
-    """Return a figure with three digits, in the first unit in which it is below 1,000."""
+    """Return a value with three digits, in the smallest unit in which it is below 1,000."""
     for unit, factor in units[:-1]:
         if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
             return RoundedFigure(_three_digits(value / factor), unit, exact)
@@ -128,7 +128,7 @@ def _three_digits(value: float) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Return a number with some decimals and with thousands separators; zero is never `-0`."""
+    """Return a number with decimals and thousands separators; zero is never `-0`."""
     figure = f"{value:,.{decimals}f}"
     return figure if figure.strip("-0.,") else figure.lstrip("-")
 
@@ -147,10 +147,10 @@ def printable(text: object) -> str:
 
 
 def op_label(name: str, op_type: str) -> str:
-    """Return the name of an op, with its type if that differs."""
+    """Return the name of an op, followed by its type if they differ: `dense/MatMul:MatMul`."""
     return name if name == op_type else f"{name}:{op_type}"
 
 
 def encodable(name: str) -> str:
-    """Return a name as UTF-8, with all other bytes escaped."""
+    """Return a name that can be encoded as UTF-8, with undecodable bytes escaped."""
     return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""The limits of a trace: what readers must know before they rely on a report."""
+"""The limits of a trace that readers must know before they rely on a report."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,7 +41,7 @@ def trace_health(run: Run) -> tuple[Health, ...]:
 
 
 def compiled_ops(run: Run) -> int:
-    """Return the number of ops of a JAX program, or on a TPU."""
+    """Return the number of ops that XLA compiled: those of JAX programs and TPUs."""
     computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
     return int(computing.str.startswith(("xla", "tpu")).sum())
 

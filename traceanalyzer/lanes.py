@@ -1,4 +1,4 @@
-"""The events of each lane of a host: its steps, the streams of its devices, its threads."""
+"""The events of each lane of a host: its steps, its devices' streams, and its threads."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -46,7 +46,7 @@ class NameIndex:
         kind: int | NDArray[np.uint8],
         row: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Add the names of events, given by label, kind, and op (-1: none); return their rows."""
+        """Add the names of events with a label, kind, and op (-1 for none); return their rows."""
         texts, ids = [*labels, None], [*host.tables.ops["op_id"], None]
         key = (label % len(texts) * len(KINDS) + kind) * len(ids) + row % len(ids)
         code, distinct = pd.factorize(key)
@@ -73,7 +73,7 @@ class HostLane(NamedTuple):
 
 
 def host_lanes(host: Host, names: NameIndex) -> Iterator[HostLane]:
-    """Yield the lanes of a host: steps, streams, transfers without a stream, threads."""
+    """Yield the lanes of a host: steps, streams, transfers without a stream, and threads."""
     yield from _steps(host, names)
     yield from sorted(_streams(host, names), key=lambda lane: (lane.device or "", lane.name))
     yield from _loose_transfers(host, names)
@@ -132,7 +132,7 @@ def _named_transfers(
 
 
 def _loose_transfers(host: Host, names: NameIndex) -> Iterator[HostLane]:
-    """Yield the transfers that only the host recorded; they have no stream."""
+    """Yield a lane of the transfers that only the host recorded, which have no stream."""
     transfers = host.tables.transfers.reset_index(drop=True)
     transfers = transfers[transfers["device"].isna()].sort_values("start_ps", kind="stable")
     row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
@@ -170,7 +170,7 @@ def _threads(host: Host, names: NameIndex) -> Iterator[HostLane]:
 
 
 def _merged(threads: ThreadActivity) -> NDArray[np.int64]:
-    """Return the index of the first segment of each run of adjacent, equal segments."""
+    """Return the index of the first segment of each series of adjacent, equal segments."""
     goes_on = threads.start_ps[1:] == threads.end_ps[:-1]
     for kept in (threads.state, threads.row):
         goes_on &= kept[1:] == kept[:-1]

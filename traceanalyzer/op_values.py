@@ -1,7 +1,7 @@
-"""The inputs and outputs of ops, as captured.
+"""Finds the recorded inputs and outputs of ops.
 
-The edges of a graph are known if a capture recorded it. For an eager op, a capture has dtypes
-and shapes, but no edges. A trace alone shows only the values that were transferred.
+If a capture recorded a graph, its edges are known. For an eager op, a capture has dtypes and
+shapes, but no edges. A trace without a capture shows only transferred values.
 """
 
 from collections import defaultdict
@@ -81,7 +81,7 @@ def _recorded(
 
 
 def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
-    """Return a value with the dtype of the first tensor, and the shape if all tensors share it."""
+    """Return a value with the first tensor's dtype, and the shape if all tensors share it."""
     first = tensors[0]
     shape = first.shape if all(t.shape == first.shape for t in tensors) else None
     if shape is None or min(shape, default=0) < 0 or not first.dtype:
@@ -92,7 +92,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
-    """Return a function's argument as its calls pass it. A variable is labeled with its name."""
+    """Return the value that a function's calls pass for an argument; label a variable by name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -123,7 +123,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield "input" or "output", the other node, the output, and whether that node makes it."""
+        """Yield each edge's direction, other node, output index, and whether that node makes it."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

@@ -82,7 +82,7 @@ class Host:
 
     @cached_property
     def input_pipeline(self) -> HostInput | None:
-        """How well the host's input pipelines keep up with its steps; None if it has none."""
+        """The verdict on the host's input pipelines, or None if it has none."""
         return host_input(
             self.name,
             self.tables.stages,
@@ -127,7 +127,7 @@ class Run:
 
     @property
     def captured(self) -> list[tuple[Host, CaptureFile]]:
-        """The hosts that have a capture file, each with that file."""
+        """The hosts that have a capture file, each with its file."""
         return [(h, h.capture_file) for h in self.hosts if h.capture_file is not None]
 
     ops = _joined(OPS)  #: a row for each op of each host
@@ -139,7 +139,7 @@ class Run:
 
     @cached_property
     def input_pipeline(self) -> InputUse | None:
-        """How well the run's input pipelines keep up with its steps; None if it has none."""
+        """The verdict on the run's input pipelines, or None if it has none."""
         found = [h.input_pipeline for h in self.hosts]
         return input_use([use for use in found if use is not None])
 
@@ -150,12 +150,12 @@ class Run:
 
     @cached_property
     def transfer_graph(self) -> nx.MultiDiGraph[str]:
-        """The transfers as a graph between ops."""
+        """The graph of transfers between ops."""
         return transfer_graph(self.traffic, self.ops)
 
     @cached_property
     def traffic(self) -> Traffic:
-        """The transfers with their ends, links, steps, and the time hidden by compute."""
+        """The transfers with their sources, targets, links, steps, and overlap with kernels."""
         return measure(self.transfers, self.kernels, self.steps, self._facts)
 
     @cached_property
@@ -177,12 +177,12 @@ class Run:
 
     @property
     def gpu_used(self) -> bool:
-        """Whether TensorFlow used a GPU on some host."""
+        """Whether TensorFlow used a GPU on any host."""
         return any(h.tables.facts.gpu_used for h in self.hosts)
 
     @property
     def duration_ps(self) -> int:
-        """The time from the first event to the last on the host that was recorded longest."""
+        """The longest time from a host's first event to its last."""
         return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
 
 
@@ -228,7 +228,7 @@ def load(
             file. Defaults to the graphs in events files beside the trace.
         max_memory_bytes: Refuse a file whose report is estimated to need more memory than this.
             Defaults to 75% of the machine's memory.
-        progress: Called with a line about each step of the work.
+        progress: Called with a line of text for each file that is read.
 
     Raises:
         TraceNotFoundError: There is no trace, or no run of that name.
@@ -282,7 +282,7 @@ def _recorded_version(hosts: Sequence[Host]) -> VersionSighting | None:
 def _refuse_unused(hosts: Sequence[Host]) -> None:
     """Raise an error if given graphs are of another program or a capture file replaces them."""
     if any(host.capture_file for host in hosts):
-        msg = "the capture file beside the trace is used instead of graphs; leave out the graph"
+        msg = "the trace has a capture file, so graphs are not used; leave out the graph"
         raise GraphFileError(msg)
     known = [h.tables.joined.graphs for h in hosts if h.tables.joined and h.tables.joined.graphs]
     if not any(each.functions for each in known):
@@ -308,7 +308,7 @@ def _without_duplicates(run: RunFiles) -> tuple[list[HostFile], list[HostFailure
         if twin is None:
             kept.append(file)
         else:
-            reason = f"its file is a copy of {twin.host}'s, so it is counted once"
+            reason = f"its file is a copy of {twin.host}'s file, so only one is analyzed"
             failures.append(HostFailure(host=file.host, reason=reason, is_duplicate=True))
     return kept, failures
 

@@ -1,4 +1,4 @@
-"""How each device spent each step: the time of each part, and the wait for each op."""
+"""The steps of each device: the time of each part, and the wait for each op."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PARTS: Final[dict[StepPart, tuple[Phase, ...]]] = {
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceSteps:
-    """How one device spent each step of its host, or the whole recording if steps are unknown."""
+    """A device's time in each step of its host, or in the whole recording if steps are unknown."""
 
     host: str
     device: str | None  # None for the program's thread, if no device ran kernels

@@ -1,4 +1,4 @@
-"""Factors between the units of times. Tables hold picoseconds, reports microseconds."""
+"""Conversion factors for time units. Tables use picoseconds; reports use microseconds."""
 
 from typing import Final
 

@@ -35,7 +35,7 @@ def write_whole(file: Path, content: str | bytes) -> None:
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Make an OSError name the file that was to be written."""
+    """Add the name of the file to any OSError."""
     try:
         yield
     except OSError as error:

@@ -174,7 +174,7 @@ if __name__ == "__main__":
 def test_a_process_that_the_script_starts_runs_as_without_us(folder: Path, way: str) -> None:
     done = captured([script(folder, PROCESSES), way], folder)
     assert (done.code, done.out) == (0, b"2\n")
-    assert any("processes that the program started" in line for line in done.ours)
+    assert any("child processes used" in line for line in done.ours)
     assert "nothing was recorded" in done.ours[-1]
     assert {file.name for file in folder.iterdir()} == {"script.py"}
 

@@ -117,7 +117,7 @@ def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     assert capture_file.functions
     assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in capture_file.frames}
     killed, *_, page = done.ours
-    assert killed == "no trace was recorded: the script was killed before one could be written"
+    assert killed == "no trace was recorded: the script was killed before the trace was written"
     assert page == "the report: traceanalyzer-report.html"
     ops = load(folder / "traceanalyzer-logs").ops
     assert {"Sum", "MatMul"} <= {*ops["type"]}
@@ -189,5 +189,5 @@ def test_a_report_that_fails_changes_nothing_else(folder: Path) -> None:
     done = captured(["--report", "page.html", "script.py", "exception"], folder)
     assert done.code == 1
     assert len(traces(folder)) == 1
-    assert done.ours[-1].startswith("no report: ")
+    assert done.ours[-1].startswith("the report could not be written: ")
     assert "; try traceanalyzer report traceanalyzer-logs/plugins/profile/" in done.ours[-1]

@@ -38,8 +38,8 @@ def test_all_scopes_around_a_resource_are_named() -> None:
     texts = [e.text for b in finding.blockers for e in b.evidence]
     assert [b.cause for b in finding.blockers] == ["resource_on_cpu", "resource_on_cpu"]
     assert texts == [
-        'table:0 is on /device:CPU:0: created inside tf.device("cpu:0")',
-        'table:0 is on /device:CPU:0: created inside tf.device("/CPU:0")',
+        'table:0 is on /device:CPU:0, because it was created inside tf.device("cpu:0")',
+        'table:0 is on /device:CPU:0, because it was created inside tf.device("/CPU:0")',
     ]
     (fix,) = finding.fixes
     assert "outside the CPU scopes (train.py:3, train.py:6)" in fix.text

@@ -84,4 +84,5 @@ def test_an_eager_op_may_be_of_the_code_that_writes_summaries_or_checkpoints(bes
     )
     found = inferred([op], OtherOps(eager_types={"Mul", beside}), "2.21.0")["mul"]
     assert found.certainty == ("possible" if beside else "likely")
-    assert found.doubt == (f"code that runs {beside} requests the CPU, too" if beside else "")
+    doubt = f"library code that runs {beside} also requests the CPU"
+    assert found.doubt == (doubt if beside else "")

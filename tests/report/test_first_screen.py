@@ -139,7 +139,7 @@ def test_what_the_gpu_waits_for_is_named_with_its_cost_and_place() -> None:
 
     assert page.kind == "A"
     assert plain(page.happened).replace("\xa0", " ") == (
-        "The GPU waits 40.0 µs per step (40.0 % of the mean, 100 µs) for 1 op on the CPU, "
+        "The GPU waits 40.0 µs per step (40.0 % of the mean step, 100 µs) for 1 op on the CPU, "
         "all for `UniqueV2`."
     )
 
@@ -229,7 +229,7 @@ def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
 def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
     page = page_of(diagnose(run_of_two_gpus()))
 
-    assert "On average, a GPU waits 20.0 µs per step (20.0 % of the mean, 100 µs)" in said(page)
+    assert "On average, a GPU waits 20.0 µs per step (20.0 % of the mean step, " in said(page)
     assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
 
 

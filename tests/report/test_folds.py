@@ -58,7 +58,9 @@ def test_without_a_gpu_nothing_is_answered() -> None:
     assert answers(replace(run, hosts=(unused,))) == {}
 
 
-@pytest.mark.parametrize(("messages", "times"), [([], "not here"), (["OOM"], "here once")])
+@pytest.mark.parametrize(
+    ("messages", "times"), [([], "not in this run"), (["OOM"], "once in this run")]
+)
 def test_how_full_the_memory_was_and_how_often_it_was_exhausted(
     messages: list[str], times: str
 ) -> None:

@@ -20,8 +20,8 @@ def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
     assert slow.verdict == "too_slow"
     assert slow.text.startswith(
         "The input pipeline is too slow on the CPU: a step waits 6.00 ms for input, 60 % of its "
-        "time (mean of 10 steps). The stage `Root::ParallelMapV2` limits the rate: its "
-        "work takes 10.0 ms a step, and 100 % of the wait is for it. Its function runs PyFunc."
+        "time (mean of 10 steps). The stage `Root::ParallelMapV2` is the bottleneck: "
+        "it is busy for 10.0 ms per step, and during 100 % of the wait. Its function runs PyFunc."
     )
     assert len(slow.stages.rows) == 3
     (found,) = slow.hosts

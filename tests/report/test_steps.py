@@ -169,7 +169,7 @@ def test_of_several_devices_the_chart_is_about_the_one_that_computed_least() -> 
     assert (values["Compute"], values["CPU ops"]) == ((22.0,) * 4, (40.0,) * 4)
     assert "/device:GPU:0, which computed least" in plain(only(tab.blocks, Note).text)
     facts = [name for name, _ in only(tab.blocks, KeyValues).rows]
-    assert facts.count("Host and transfer time during compute") == 2  # one for each device
+    assert facts.count("Host and transfer time overlapping compute") == 2  # one for each device
 
 
 def test_steps_of_one_number_stand_side_by_side() -> None:

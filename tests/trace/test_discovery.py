@@ -131,7 +131,7 @@ def test_the_walk_stops_at_its_limit_and_says_so(
     monkeypatch.setattr(discovery, "MAX_ENTRIES", 40)
     with caplog.at_level(logging.WARNING, "traceanalyzer"):
         assert len(find_runs(tmp_path)) == 1
-    assert "stopped the search after 41 entries" in caplog.text
+    assert "the search stopped after 41 entries" in caplog.text
 
 
 # The corpus.

@@ -179,10 +179,10 @@ def _with_levels(session: Session, folder: Path | None) -> Session:
 
 def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:
     if "finished" not in journal.last:
-        message = "the script ended before the recorder could finish: some records are missing"
+        message = "the script ended before the recorder finished, so some records are missing"
         yield CaptureNote(id="recording_cut_short", severity="warning", message=message)
     if broken := journal.broken + damaged:
-        message = f"the recorder left {counted(broken, 'record')} that cannot be read"
+        message = f"left out {counted(broken, 'record')} that could not be read"
         yield CaptureNote(id="records_damaged", severity="warning", message=message)
 
 

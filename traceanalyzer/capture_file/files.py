@@ -27,7 +27,7 @@ SUFFIX: Final = ".placement.json.gz"
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
-_AGAIN: Final = "record with `traceanalyzer capture` again, or delete it to use only the trace"
+_AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to use only the trace"
 
 
 def path_beside(trace: Path) -> Path:
@@ -58,8 +58,8 @@ def write(capture_file: CaptureFile, path: Path) -> None:
     except OSError as error:
         why = printable((error.strerror or str(error)).lower())
         msg = (
-            f"{printable(path.name)} cannot be written ({why}); make room, or use another log "
-            "directory"
+            f"{printable(path.name)} cannot be written ({why}); free disk space, or use another "
+            "log directory"
         )
         raise CaptureFileError(msg) from error
 
@@ -141,7 +141,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
     left_out = " and ".join(
         f"{of} {counted(number, noun)}" for _, number, of, noun in lacks if number
     )
-    message = f"the capture file is too large, so it does not contain {left_out}"
+    message = f"the capture file reached its size limit, so it leaves out {left_out}"
     note = CaptureNote(id="evidence_left_out", severity="warning", message=message)
     return replace(kept, notes=(*kept.notes, note), omitted=omitted)
 

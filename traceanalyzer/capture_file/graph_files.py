@@ -119,7 +119,7 @@ def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
     root = root_of(bytes(data[:_HEAD]))
     if root:
         if len(data) > _MOST_TEXT:
-            msg = f"the text is too large ({size_text(len(data))}); write the graph in binary form"
+            msg = f"the text file is too large ({size_text(len(data))}); write a binary file"
             raise TraceFormatError(msg)
         data = memoryview(binary(str(data, "utf-8", "replace"), root))
     else:

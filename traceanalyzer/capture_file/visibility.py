@@ -21,9 +21,9 @@ _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA uses the list up to the first entry that is neither a device number nor a UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
-_MAY_DEPEND: Final = "The configuration may depend on the machine."
-_MAY_BE_UNDONE: Final = "The program lists the GPUs, and may then make them visible."
-_MAY_DIFFER: Final = "The line may depend on a condition, compute the value, or set a default."
+_MAY_DEPEND: Final = "The program may configure its sessions differently on another machine."
+_MAY_BE_UNDONE: Final = "The program lists the GPUs, and may make them visible if there are any."
+_MAY_DIFFER: Final = "The line may be conditional, compute the value, or only set a default."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
     if is_excluded and _sessions_have_no_gpu(capture_file):
         yield Obstacle(
             reason="hidden_by_session",
-            text="the program's sessions have a ConfigProto with device_count={'GPU': 0}",
+            text="the ConfigProto of the program's sessions sets device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
             proviso=_MAY_DEPEND,  # with a GPU, it may configure its sessions to use it

@@ -130,7 +130,7 @@ class _Capture:
         yield from self._write_capture_files(sessions, status)
         if not sessions and not any("trace" in warning for warning in warnings):
             killed = status < 0 and "finished" not in self.journal.last
-            why = ": the script was killed before one could be written" if killed else ""
+            why = ": the script was killed before the trace was written" if killed else ""
             yield f"no trace was recorded{why}"
         chosen, page = gathering.session_to_report(sessions), self.request.report
         # Without a trace, the report has causes, but no times.
@@ -141,7 +141,7 @@ class _Capture:
                 yield f"the report: {printable(page)}"
             except (OSError, TraceAnalyzerError) as error:
                 again = f"traceanalyzer report {_near(self.folder)}"
-                yield f"no report: {printable(error)}; try {again}"
+                yield f"the report could not be written: {printable(error)}; try {again}"
 
     def _why_nothing(self, status: int) -> str:
         program, known = self.request.program, self.journal.last

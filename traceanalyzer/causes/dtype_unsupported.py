@@ -56,7 +56,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     given = given_text(blocker.attributes)
     registry = observed("kernel_registry", f"no GPU kernel of {blocker.type} accepts {given}")
-    attributes = observed("attributes", f"from the dtypes of its inputs: {given}")
+    attributes = observed("attributes", f"inferred from the dtypes of its inputs: {given}")
     if cpu_op.explanation.basis == "replay":
         attributes = observed("attributes", f"recorded: {given}", node_where(blocker))
     return CauseMatch(

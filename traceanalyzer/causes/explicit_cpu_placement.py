@@ -26,7 +26,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if frame is None:
         if blocker.requested_device.startswith("/job:") or habit_of(blocker.name, None):
             return None  # a strategy, another variable's device, or a library's scope
-        text = f"{device} is requested for {name or blocker.type}; the line was not recorded"
+        text = f"{device} is requested for {name or blocker.type} by a line that was not recorded"
         if shown := cpu_op.explanation.inferred_from:
             text, where = f"inferred for {name or blocker.type}: {shown}", ""
         return CauseMatch(

@@ -72,7 +72,7 @@ def _by_graphs(run: Run) -> Iterator[Finding]:
             shown = [
                 observed(
                     "assigned_device",
-                    f"a replay puts {op.name} on a GPU; its partition is the CPU's",
+                    f"a replay puts {op.name} on a GPU, but it is in the CPU's partition",
                 )
                 for op in moved[:5]
             ]
@@ -131,7 +131,7 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[tuple[int, str, Ev
         assigned = _assigned(capture_file, record.function, record.node)
         set_by = pinned_by(capture_file, is_of_session=is_session(record.function))
         if set_by and assigned and not any(asks_for_cpu(d) or not d for d in assigned):
-            text = f"the placer put {record.node} on {device_text(min(assigned))}; the CPU ran it"
+            text = f"{record.node} was placed on {device_text(min(assigned))}, but ran on the CPU"
             yield row, set_by, observed("assigned_device", text, f"node {record.node}")
 
 
@@ -146,7 +146,7 @@ def _why_not(run: Run) -> str | None:
     joined = [host.tables.joined for host in run.hosts]
     has_graphs = any(each is not None and each.graphs is not None for each in joined)
     is_known = run.captured or (has_graphs and run.gpu_used)
-    return None if is_known else "it needs records that only a capture contains"
+    return None if is_known else "it needs data that only a capture records"
 
 
 CAUSE = Cause(__name__, check=check, not_applicable=_why_not)

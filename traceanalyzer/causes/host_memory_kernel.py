@@ -32,7 +32,7 @@ def check(run: Run) -> Iterator[Finding]:
         return
     for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
         types = sorted(set(rows["type"].astype(str)))
-        placement = f"placed on a GPU, with values in host memory: {listed(types)}"
+        placement = f"ops on a GPU with values in host memory: {listed(types)}"
         yield CAUSE.finding(
             str(scope),
             **_text(types, len(rows)),
@@ -76,7 +76,7 @@ def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
         "values": {
             "subject": f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are",
             "names": "" if count == 1 else f": {listed(types)}",
-            "never": f" No dtype changes that for {listed(never)}." if never else "",
+            "never": f" The host computes {listed(never)} for any dtype." if never else "",
         },
     }
 
@@ -91,7 +91,7 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
         computed_with = "; ".join(f"{listed(ops)} with {names}" for names, ops in by_dtypes.items())
         yield Fix.of(
             "Create them with another dtype",
-            f"A GPU computes {computed_with}. Small tensors need no change.",
+            f"A GPU can compute {computed_with}. Small tensors need no change.",
             condition="the tensors are large",
             code="x = tf.constant(values, tf.int64)",
         )

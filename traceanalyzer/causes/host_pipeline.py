@@ -61,7 +61,7 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
             text = f"steps wait {waited} for input on average, {share} of their time"
             if host.slow is not None:
                 busy = duration_text(host.slow.busy_ps)
-                text += f"; `{host.slow.stage}` limits the rate, at {busy} per step"
+                text += f"; `{host.slow.stage}` is the bottleneck, busy for {busy} per step"
             evidence.append(observed("input_wait", text))
         if host.verdict == "too_slow":
             case = "too_slow"
@@ -94,7 +94,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if not runs_for_dataset(cpu_op, blocker):
         return None
-    text = "a dataset calls its function, with the CPU as the default device"
+    text = "a dataset calls the op's function with the CPU as the default device"
     where = f"function {blocker.function or cpu_op.function}"
     return CauseMatch(
         scope="functions of datasets",

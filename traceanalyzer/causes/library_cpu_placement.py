@@ -53,7 +53,7 @@ def check(run: Run) -> Iterator[Finding]:
             f"TensorFlow requests the CPU when it {_SUMMARY.does}, so an `Identity` first copies "
             "the value there."
         )
-        text = f"each {types} recorded is immediately followed by a WriteSummary"
+        text = f"a WriteSummary immediately follows each recorded {types}"
         if len(found):
             yield Finding(
                 cause=CAUSE.id,
@@ -121,8 +121,8 @@ def describe(ops: BlockedOps) -> FindingText:
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
     named = f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
-    where = f"{lines_text(frames)}, in {functions}" if frames else "judged by the names of the ops"
-    known = f" Found in the source code of {code.source}." if code.files else ""
+    where = f"{lines_text(frames)}, in {functions}" if frames else "inferred from op names"
+    known = f" The source code of {code.source} shows this." if code.files else ""
     title = code.title.format(library=library, part=part + named, ops=types_at(ops.ops))
     why = (
         f"{capitalized(library)} requests the CPU in its own scope ({where}): it {code.does}. "

@@ -73,7 +73,7 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
         if gpu.number == number and gpu.peak_bytes is not None:
             yield observed("allocator", gpu.peak_text)
         if gpu.number == number and gpu.others_bytes:
-            text = f"other processes held {size_text(gpu.others_bytes)} of the GPU's memory"
+            text = f"other processes used {size_text(gpu.others_bytes)} of the GPU's memory"
             yield observed("other_processes", text)
 
 

@@ -41,10 +41,10 @@ class _ObstacleText:
 
 _OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _ObstacleText)}
 _LOGICAL_DEVICES: Final = observed(
-    "devices", "in the program, tf.config.list_logical_devices() has no GPU", "devices.logical"
+    "devices", "in the program, tf.config.list_logical_devices() found no GPU", "devices.logical"
 )
 _LISTED_DEVICES: Final = observed(
-    "devices", "in the program, tf.config.list_physical_devices() has no GPU", "devices.physical"
+    "devices", "in the program, tf.config.list_physical_devices() found no GPU", "devices.physical"
 )
 _DESCRIBED: Final = (
     " The profiler found a GPU, so the machine has one and its driver responds, but TensorFlow "

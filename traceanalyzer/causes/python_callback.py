@@ -29,7 +29,7 @@ def check(run: Run) -> Iterator[Finding]:
             op_ids=tuple(rows["op_id"]),
             evidence=(observed("op_type", f"{calls} recorded of {listed(names)}"),),
         )
-        why = f"{finding.why} No GPU was used, so no GPU waits for it."
+        why = f"{finding.why} The run used no GPU, so no GPU waited for the op."
         yield finding if run.gpu_used else replace(finding, harm="harmless", why=why)
 
 
@@ -38,7 +38,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or not is_about_kernels or blocker.type not in PYTHON_CALLBACKS:
         return None
     given = f" for its {', '.join(sorted(blocker.attributes))}" if blocker.attributes else ""
-    text = f"{blocker.type} calls a Python function; it has no GPU kernel{given}"
+    text = f"{blocker.type} calls a Python function and has no GPU kernel{given}"
     return CauseMatch(scope=blocker.type, evidence=(observed("op_type", text), *made_at(cpu_op)))
 
 

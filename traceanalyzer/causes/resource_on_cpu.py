@@ -46,7 +46,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     frame = _scope_line(blocker)
     text = f"{name or 'the resource'} is on {device}"
     if frame is not None:
-        text += f": created inside {scope_text(blocker)}"
+        text += f", because it was created inside {scope_text(blocker)}"
     where = f"resource {name}" if name else "arguments of the function"
     evidence = [observed("resource_device", text, where, line=frame)]
     if blocker.made_at is not None:

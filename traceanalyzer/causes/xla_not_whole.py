@@ -17,7 +17,7 @@ _ENDS: Final = {
     "_Retval": "it cannot return the function's result",
 }
 _PLACED_ONE_BY_ONE: Final = (
-    ". Ops that run instead are placed one by one; those on the CPU have causes of their own."
+    ". Without XLA, ops are placed one by one; those on the CPU have causes of their own."
 )
 _MESSAGE: Final = re.compile(
     r"when trying to compile graph (?P<graph>[^\s\[]+)\S* on (?P<device>\w+): (?P<op>\w+) \("

@@ -295,7 +295,7 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     loop, step_ps = eager_loop(run.ops, run.steps), step.step_ps
     if loop is not None and program_ps + runtime_ps >= LEAST * step_ps:
         at = f" ({loop.place})" if loop.place else ""
-        detail = f"Python runs {counted(loop.ops, 'op')} of a step one by one{at}"
+        detail = f"Python runs {counted(loop.ops, 'op')} per step one by one{at}"
         yield _change("eager_loop", program_ps + runtime_ps, step_ps, detail=detail)
         return
     if not run.gpu_used:

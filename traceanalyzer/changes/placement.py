@@ -299,7 +299,7 @@ def _why(group: RemedyGroup) -> str:
     text = lead[0].text if describe is None else describe(ops)
     if remedy.kind != "scope":
         return text.why
-    return f"`{scope_text(lead[0].blocker)}` is entered at {remedy.at}. {text.why}"
+    return f"The program enters `{scope_text(lead[0].blocker)}` at {remedy.at}. {text.why}"
 
 
 def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:

@@ -27,7 +27,7 @@ _LIBRARY: Final = "library_cpu_placement"
 STRATEGY: Final = "distribution_strategy_cpu"
 _KEEP_THE_DATA: Final = Fix.of(
     "Keep only the data in the scope",
-    "It may not fit on the GPU. Gather the values that a step needs; compute outside the scope.",
+    "It may not fit on the GPU. Gather the values that a step needs, then leave the scope.",
 )
 
 

@@ -10,7 +10,7 @@ from traceanalyzer.units import PS_PER_US
 
 LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not worth a change
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
-_HOST_TIME: Final = "host time of these ops; the trace does not show how much a GPU saves"
+_HOST_TIME: Final = "host time of these ops; the trace does not show what a GPU would save"
 _ONCE: Final = "host time of these ops, which run once"
 _TOGETHER: Final = "only with the changes that it depends on"
 

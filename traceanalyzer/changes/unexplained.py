@@ -73,7 +73,7 @@ def _find_cause(
     of = f" of `{part.scope}`" if part.scope else ""
     subject = f"{what}{of} {'is' if len(ops) == 1 else 'are'}"
     if candidates and candidates[0].cause == _RESOURCE:
-        subject = f"the variable{of or f' behind {what}'} is"
+        subject = f"the variable{of or f' used by {what}'} is"
     return Change(
         id=finding_id("find_cause", f"{part.function}\0{part.scope}"),
         kind="find_cause",
@@ -193,7 +193,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         edits=edits,
         instead="\n".join(dict.fromkeys(filter(None, advice))),
         why=first.why,
-        saving=Saving(kind="none", per="run", note="the trace does not show how much a GPU saves"),
+        saving=Saving(kind="none", per="run", note="the trace does not show what a GPU would save"),
         certainty=first.certainty,
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),

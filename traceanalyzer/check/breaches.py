@@ -82,12 +82,12 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
         ("step_time", "The median step takes", step, duration, "it has no steps"),
         (
             "exposed_time_per_step",
-            "The GPU wait for ops on the CPU, per step, is",
+            "The GPU wait for CPU ops per step is",
             summary.exposed_us_per_step,
             duration,
             f"it has no steps, or {no_gpu}",
         ),
-        ("cpu_op_share", "The share of CPU ops in all op time is", cpu_share, share, no_gpu),
+        ("cpu_op_share", "The share of op time spent in CPU ops is", cpu_share, share, no_gpu),
         (
             "explained_share",
             "The share of CPU-op time with a known cause is",
@@ -126,7 +126,7 @@ def _forbidden(
     about_a_gpu = [f for f in counting if there is None or f in there.findings]
     for finding in counting:
         late = expired.get(finding.id)
-        note = "" if late is None else f" (its acceptance expired on {late.expires})"
+        note = "" if late is None else f" (accepted only until {late.expires})"
         if finding.cause in forbidden.causes:
             message = f"{finding.cause}: {finding.title}{note}"
             yield _of(finding, report, "forbidden.causes", message)

@@ -20,11 +20,11 @@ FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _RULES: Final = {
     "limits.step_time": "The median step takes too long",
     "limits.exposed_time_per_step": "The GPU waits too long for ops on the CPU",
-    "limits.cpu_op_share": "CPU ops take too much of all op time",
+    "limits.cpu_op_share": "CPU ops take too large a share of op time",
     "limits.explained_share": "Too much CPU-op time has no known cause",
     "forbidden.harmful": "A harmful finding",
     "forbidden.causes": "A finding with a forbidden cause",
-    "forbidden.cpu_ops": "An op that the budget forbids on the CPU",
+    "forbidden.cpu_ops": "An op that must not be on the CPU",
     "baseline": "Worse than the baseline",
 }
 _SARIF_SCHEMA: Final = (

@@ -42,7 +42,7 @@ def cli() -> None:
 @reads_a_run
 @output("-o", "--output", "html", metavar="HTML", help="Page to write.")
 @output("--json", metavar="JSON", help="Data to write.")
-@output("--markdown", metavar="FILE", help="The page as Markdown, for an issue or a review.")
+@output("--markdown", metavar="FILE", help="Markdown to write, for an issue or a review.")
 def report(
     source: RunToRead, *, html: Path | None, json: Path | None, markdown: Path | None
 ) -> None:
@@ -111,7 +111,7 @@ def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything
 @cli.command()
 @reads_a_run
 @output("-o", "--output", "folder", required=True, metavar="DIR", help="Folder to write.")
-@click.option("--events", is_flag=True, help="Also write every event, as Parquet only.")
+@click.option("--events", is_flag=True, help="Also write every event (Parquet only).")
 def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
     """Write the tables of a profile as Parquet and CSV, one folder per run."""
     from traceanalyzer.export import write_tables
@@ -139,7 +139,7 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 @cli.command()
 @reads_a_run
 @click.option(
-    "--transfer-graph", is_flag=True, help="Transfers between ops, as a .graphml or .json graph."
+    "--transfer-graph", is_flag=True, help="Export the transfers between ops (.graphml or .json)."
 )
 @output(
     "-o",
@@ -152,13 +152,13 @@ def tables(source: RunToRead, *, folder: Path, events: bool) -> None:
 def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
     """Write parts of the analysis for other programs to read."""
     if not transfer_graph:
-        refuse("say what to export: --transfer-graph")
+        refuse("nothing to export; give --transfer-graph")
     from traceanalyzer.transfers.graph import FORMATS
     from traceanalyzer.whole_file import write_whole
 
     written = FORMATS.get(file.suffix.lower())
     if written is None:
-        refuse(f"{file}: unknown format; end the name in {' or '.join(FORMATS)}")
+        refuse(f"{file}: unknown format; use the extension {' or '.join(FORMATS)}")
     source.refuse_to_overwrite([file])
     with progress() as tell:
         run = source.load(tell)
@@ -220,7 +220,7 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     from traceanalyzer.report.text import terms as all_terms
 
     if terms and cause is not None:
-        refuse("--terms prints the glossary; leave out CAUSE, or --terms")
+        refuse("--terms and CAUSE cannot be combined; leave one of them out")
     causes = all_causes()
     found = None if cause is None else said.find_cause(cause, causes)
     if as_data:
@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> None:
         discard_output()
         sys.exit(_DONE)
     except OSError as error:
-        advice = "make room, or write elsewhere" if error.errno in _NO_ROOM else "use another path"
+        advice = "free space, or write elsewhere" if error.errno in _NO_ROOM else "use another path"
         name = printable(error.filename or "output")
         _fail(f"{name}: {(error.strerror or str(error)).lower()}; {advice}")
     except MemoryError:

@@ -33,14 +33,14 @@ class _Command(click.Command):
 @click.option(
     "--python",
     metavar="PATH",
-    help="Interpreter (and its options) that runs the script. Default: this one.",
+    help="Interpreter (with options) to run the script with. Default: this one.",
 )
 @click.option(
     "--logdir",
     type=file_name,
     default="traceanalyzer-logs",
     metavar="DIR",
-    help="Log directory, also for TensorBoard. Default: traceanalyzer-logs.",
+    help="Log directory, which TensorBoard can read. Default: traceanalyzer-logs.",
 )
 @click.option("--run", metavar="NAME", help="Name of the run. Default: the current time.")
 @click.option(
@@ -59,7 +59,7 @@ class _Command(click.Command):
     help="Record steps A to B (inclusive), counted from 1.",
 )
 @click.option(
-    "--after", type=time, metavar="TIME", help="Start recording after this time, e.g. 30s."
+    "--after", type=time, metavar="TIME", help="Start this long after TensorFlow loads, e.g. 30s."
 )
 @click.option(
     "--for", "for_s", type=duration, metavar="TIME", help="Record for this long. Default: 10s."

@@ -27,7 +27,7 @@ _BREACHED, _UNKNOWN, _BAD_INPUT = 1, 2, 2
     "budget_file",
     type=click.Path(path_type=Path),
     metavar="TOML",
-    help="Limits, forbidden causes and ops, and accepted findings.",
+    help="File with limits, forbidden causes and ops, and accepted findings.",
 )
 @click.option(
     "--baseline",

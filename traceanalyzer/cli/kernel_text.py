@@ -32,7 +32,7 @@ def print_answer(answer: KernelAnswer, console: Console) -> None:
 def _verdict(answer: KernelAnswer) -> str:
     of = f" for {answer.dtype}" if answer.dtype else ""
     if answer.overall.cpu == answer.overall.gpu == "none":
-        return "no usable kernel, for any device"
+        return "no usable kernel for any device"
     if answer.overall.gpu == "none":
         return "no GPU kernel for any dtype: TensorFlow runs it on the CPU"
     if answer.since is None:
@@ -84,7 +84,7 @@ def _on_gpu(support: TypeSupport) -> str:
 
 def _facts(answer: KernelAnswer) -> Iterator[tuple[str, b.Text]]:
     if answer.host_memory_args:
-        yield "In host memory on a GPU", (", ".join(answer.host_memory_args),)
+        yield "Arguments in host memory", (", ".join(answer.host_memory_args),)
     for why in dict.fromkeys(answer.depends.values()) if answer.dtype is None else ():
         dtypes = sorted(d for d, reason in answer.depends.items() if reason == why)
         yield ", ".join(dtypes), (why,)

@@ -79,7 +79,7 @@ def regex(value: object) -> re.Pattern[str]:
     try:
         return re.compile(str(value))
     except (re.error, OverflowError, RecursionError) as error:
-        hint = "use the syntax of Python's `re`; escape dots and brackets: \\. and \\("
+        hint = "use the syntax of Python's `re`, and escape dots and brackets: \\. and \\("
         _reject(value, f"is not a regular expression ({error}); {hint}")
 
 
@@ -102,7 +102,7 @@ class RunToRead:
         return load(self.path, run_name, graphs=self.graphs, max_memory_bytes=limit, progress=tell)
 
     def diagnose(self, tell: Callable[[str], None]) -> Diagnosis:
-        """Return the diagnosis of the run."""
+        """Load and diagnose the run."""
         run = self.load(tell)
         from traceanalyzer.diagnosis import diagnose
 
@@ -110,7 +110,7 @@ class RunToRead:
         return diagnose(run)
 
     def refuse_to_overwrite(self, outputs: Iterable[Path]) -> None:
-        """Refuse outputs that would overwrite a trace or cannot be written."""
+        """Exit with an error if an output is an input file or cannot be written."""
         from traceanalyzer.trace.discovery import find_runs
 
         files = [writable(file) for file in outputs]
@@ -159,12 +159,12 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as click has them
-    """Add an option that names a file or folder to write."""
+    """Add an option for a file or folder to write."""
     return click.option(*names, type=click.Path(path_type=Path), **more)
 
 
 def writable(file: Path) -> Path:
-    """Return the file; refuse it if it is a folder or its folder does not exist."""
+    """Return the file; exit with an error if it is a folder or its folder does not exist."""
     if file.is_dir():
         refuse(f"{file}: this is a folder; name a file to write")
     if not file.parent.is_dir():

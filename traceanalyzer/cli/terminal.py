@@ -21,18 +21,18 @@ _UNWRAPPED = 100_000  # columns; longer than any printed line
 
 
 def complain(message: str) -> None:
-    """Print one line on stderr."""
+    """Print a message on stderr, as one line."""
     click.echo(f"traceanalyzer: {' '.join(message.split())}", err=True)
 
 
 def tell(line: str) -> None:
-    """Write a line to stderr, even if the script closed it."""
+    """Write a line to stderr, even if the script closed `sys.stderr`."""
     with suppress(OSError):
         os.write(2, f"traceanalyzer: {line}\n".encode("utf-8", "replace"))
 
 
 def discard_output() -> None:
-    """Discard what is printed from now on: stdout is closed, or its reader went away."""
+    """Discard all further output, because stdout is closed or its reader has exited."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     else:  # Python would complain again when it flushes at exit
@@ -40,13 +40,13 @@ def discard_output() -> None:
 
 
 def echo_json(data: object) -> None:
-    """Print JSON."""
+    """Print data as JSON."""
     click.echo(json.dumps(data, indent=2))
 
 
 @contextmanager
 def console() -> Iterator[Console]:
-    """Yield the console to print to. Lines are wrapped in a terminal, not in a pipe or file."""
+    """Yield a console for stdout that wraps lines in a terminal, but not in a pipe or file."""
     from rich.console import Console
 
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
@@ -69,7 +69,7 @@ class _Unwrapped(io.StringIO):
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show the progress after one second, if stderr is a terminal."""
+    """Yield a function that sets the progress text, shown after one second on a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""`traceanalyzer verify`: did a fix help?"""
+"""The command `traceanalyzer verify`, which checks whether a fix helped."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _NOT_FIXED = 1
 @click.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option(
-    "--finding", "finding_id", metavar="ID", help="The finding to fix. Default: the harmful one."
+    "--finding", "finding_id", metavar="ID", help="Finding to check. Default: the only harmful one."
 )
 @click.option(
     "--apply",
     "is_applied",
     is_flag=True,
-    help="Run the program with the report's diff for the finding; no file is edited.",
+    help="Run the program with the finding's diff applied; no file is edited.",
 )
 @click.option(
     "--python", metavar="PATH", help="Interpreter to run the script with. Default: this one."
@@ -42,9 +42,9 @@ def verify(report: Path, *, finding_id: str | None, is_applied: bool, python: st
     """Run a captured program again after a fix, and say whether the fix helped.
 
     REPORT is the profile or report.json from before the fix. `check` prints the ids of findings.
-    Edit the program first, or use --apply, and run this in the folder where it was captured: the
-    recorded command is repeated. With --apply, processes that the program starts run the unedited
-    files. Exit code 0: fixed. 1: not fixed.
+    Edit the program first, or use --apply. Run this command in the folder where the program was
+    captured, because it repeats the recorded command. With --apply, processes that the program
+    starts run the unedited files. Exit code 0: fixed. 1: not fixed.
     """
     from traceanalyzer.compare.edits import changes_for
     from traceanalyzer.compare.reports import report_of
@@ -72,7 +72,7 @@ def verify(report: Path, *, finding_id: str | None, is_applied: bool, python: st
 
 
 def _command(path: Path, report: Report) -> list[str]:
-    """Return the recorded words after `traceanalyzer capture`."""
+    """Return the recorded arguments of `traceanalyzer capture`."""
     from traceanalyzer.capture_file.recorded_run import MASK
 
     words = shlex.split(report.run.command or "")
@@ -80,13 +80,13 @@ def _command(path: Path, report: Report) -> list[str]:
         msg = f"{path}: not made by `traceanalyzer capture`, so there is no command to repeat; "
         raise TraceAnalyzerError(msg + "capture the program before and after the fix, and compare")
     if any(MASK in word for word in words):
-        msg = f"{path}: its command has a secret, which was not recorded; "
+        msg = f"{path}: its command contains a secret, which was not recorded; "
         raise TraceAnalyzerError(msg + "capture the program again yourself, and compare")
     return words[2:]
 
 
 def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequence[Change]) -> int:
-    """Capture again with the same arguments, but into another folder; return the exit code."""
+    """Repeat a capture in another folder, with the changes applied; return the exit code."""
     from traceanalyzer.capturing.script import EDITED_PROGRAM
     from traceanalyzer.compare.edits import edited_files
 
@@ -104,7 +104,7 @@ def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequenc
         options["python"] = python
         script, is_module = options["script"], options["is_module"]
         if not is_module and not Path(script).exists():
-            msg = f"{printable(script)}: not in this folder; verify where the program was captured"
+            msg = f"{printable(script)}: not in this folder; run it where you captured the program"
             raise TraceAnalyzerError(msg)
         if changes:
             folders = [Path() if is_module else Path(script).parent, Path()]

@@ -1,4 +1,4 @@
-"""Describes the differences between two runs in sentences, each with the ops it is about."""
+"""Describes the differences between two runs in sentences, each with the affected ops."""
 
 import re
 from collections import Counter, defaultdict
@@ -96,9 +96,7 @@ def _moved(
     if not all(has_gpu):
         if any(has_gpu):
             run, other = ("new", "base") if has_gpu[0] else ("base", "new")
-            text = (
-                f"placements of the {other} run are known for a GPU, those of the {run} run are not"
-            )
+            text = f"those of the {other} run are known for a GPU, but not those of the {run} run"
             yield Difference("moved", f"Placements cannot be compared: {text}")
         return
     groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
@@ -123,7 +121,7 @@ def _moved(
 
 
 def is_predicted(base: Report, new: Report) -> bool:
-    """Return whether one of the runs had no GPU, so its placements are predictions."""
+    """Return whether one of the runs had no GPU, so that its placements are predictions."""
     return base.on_a_gpu is not None or new.on_a_gpu is not None
 
 
@@ -180,7 +178,7 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
             scopes[scope or op.at.removeprefix(" at ") or op.type].append(op)
         for scope, members in scopes.items() if is_listed else ():
             names = _names(members)
-            what = f"{counted(len(members), 'op')} in {scope}: {series(names, _MOST_NAMED)}"
+            what = f"{counted(len(members), 'op')} in {scope} ({series(names, _MOST_NAMED)})"
             yield Difference("ops", f"Recorded only in the {run} run: {what}", names)
         if ops and not is_listed:
             what = f"{counted(len(ops), 'op')}; the other report lists only some of its ops"
@@ -188,7 +186,7 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
 
 
 def _with_more_events(base: Report, new: Report) -> str:
-    """Return which run was recorded at the higher tracer level, so with more ops; "" if neither."""
+    """Return the run, "base" or "new", whose higher tracer level records more ops, or ""."""
     was, now = (report.run.host_tracer_level for report in (base, new))
     if was is None or now is None or was == now:
         return ""
@@ -264,7 +262,7 @@ def _input(base: Report, new: Report) -> Iterator[Difference]:
 
 
 def _waits(report: Report) -> NDArray[np.float64]:
-    """Return the wait of each regular step for input, in microseconds, at least 1."""
+    """Return how long each regular step waited for input, in microseconds (at least 1)."""
     rows = report.input_pipeline.waits.records() if report.input_pipeline else []
     waits = [
         float(row["wait_us"] or 0.0) + float(row["wait_before_us"] or 0.0)
@@ -305,7 +303,7 @@ def _environment(base: Report, new: Report) -> Iterator[Difference]:
         if was != now and was is not None and now is not None:
             yield Difference("environment", f"{what}: {now}, not {was}")
     if more := _with_more_events(base, new):
-        text = f"The {more} run records more ops, so its further ops and findings are not listed"
+        text = f"The {more} run records more ops; ops and findings in this run alone are not listed"
         yield Difference("environment", text)
 
 
@@ -321,5 +319,5 @@ def _devices(report: Report) -> str:
 
 
 def shared_text(comparison: Comparison) -> str:
-    """Return the share of the ops that was matched, in words."""
+    """Return a clause with the share of ops that are in both runs."""
     return f"{percent_text(comparison.shared)} of the ops are in both runs"

@@ -1,4 +1,4 @@
-"""A comparison as JSON."""
+"""Converts a comparison to JSON."""
 
 import json
 from dataclasses import asdict

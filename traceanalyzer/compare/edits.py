@@ -1,4 +1,4 @@
-"""The edits of a report, applied to the text of a program's files but not to the files."""
+"""Applies a report's edits to the text of a program's files, without writing the files."""
 
 import tokenize
 from collections.abc import Iterable, Sequence
@@ -11,10 +11,10 @@ from traceanalyzer.model.changes import Change, Edit
 
 
 def changes_for(report: Report, finding: FindingRecord) -> tuple[Change, ...]:
-    """Return the changes that fix a finding, with those that its ops need, too.
+    """Return the changes that fix a finding, and the changes that those require.
 
     Raises:
-        TraceAnalyzerError: One of them is not, or not only, a diff.
+        TraceAnalyzerError: There is no change, or a change has no complete diff.
     """
     own = [c for c in report.changes if finding.id in c.finding_ids and c.kind != "gpu"]
     needed = {id_ for change in own for id_ in change.needs}
@@ -23,16 +23,16 @@ def changes_for(report: Report, finding: FindingRecord) -> tuple[Change, ...]:
         edited = () if change is None else {(edit.file, edit.line) for edit in change.edits}
         if change is None or not edited or any(place not in edited for place in change.also):
             title = finding.title if change is None else change.title
-            msg = f"no complete diff to apply: {title}; edit the program, and leave out --apply"
+            msg = f"the report has no complete diff: {title}; edit the program, and omit --apply"
             raise TraceAnalyzerError(msg)
     return found
 
 
 def edited_files(edits: Iterable[Edit], folders: Sequence[Path]) -> dict[str, str]:
-    """Return the edited text of each file, by its real path; a file is looked for in `folders`.
+    """Find the edited files in `folders`, and return each one's edited text by resolved path.
 
     Raises:
-        TraceAnalyzerError: A file is not there, or not as it was when it was captured.
+        TraceAnalyzerError: A file is missing, or has changed since it was captured.
     """
     lines: dict[Path, list[str]] = {}
     for edit in sorted(set(edits), key=lambda each: -each.line):  # later edits move no lines
@@ -41,7 +41,7 @@ def edited_files(edits: Iterable[Edit], folders: Sequence[Path]) -> dict[str, st
         start, end = edit.line - 1, edit.line - 1 + len(edit.old)
         if tuple(text[start:end]) != edit.old:
             place = f"{printable(edit.file)}:{edit.line}"
-            msg = f"{place}: not as it was captured; capture the program again, and verify that"
+            msg = f"{place}: changed after the capture; capture again, and verify the new report"
             raise TraceAnalyzerError(msg)
         text[start:end] = edit.new
     return {str(path): "\n".join(of_file) for path, of_file in lines.items()}

@@ -1,4 +1,4 @@
-"""Matches the ops of two runs, even if their names and numbers differ."""
+"""Matches the ops of two runs, even if their names differ."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
 @dataclass(frozen=True, eq=False)
 class ComparedOp:
-    """An op of a run, and why it is on the CPU."""
+    """An op of a run, with the finding that explains its placement, if any."""
 
     op_id: str
     function: str
@@ -34,7 +34,7 @@ class ComparedOp:
 
     @property
     def at(self) -> str:
-        """The line in words, with a leading " at "; "" if unknown."""
+        """The source line as text, such as " at train.py:3"; "" if unknown."""
         return "" if self.place is None else " at {}:{}".format(*self.place)
 
 
@@ -54,7 +54,7 @@ class Matching:
 
 
 def ops_of(report: Report) -> tuple[ComparedOp, ...]:
-    """Return the computing ops that the report lists."""
+    """Return a report's ops with the role `compute`."""
     there = report.on_a_gpu
     findings = report.findings if there is None else there.findings
     finding_of = {op.op_id: f for f in findings for op in (*f.ops, *f.dragged_along)}
@@ -85,7 +85,7 @@ def ops_of(report: Report) -> tuple[ComparedOp, ...]:
 
 
 def without_numbers(name: str) -> str:
-    """Return a name without the numbers that make it unique: dense_1/MatMul_2 is dense/MatMul."""
+    """Return a name without its numeric suffixes: dense/MatMul for dense_1/MatMul_2."""
     return _NUMBER.sub("", name)
 
 
@@ -118,7 +118,7 @@ def _matched(
     new: Sequence[ComparedOp],
     keys: Sequence[Callable[[ComparedOp], Hashable]],
 ) -> Matching:
-    """Match ops by each key in turn; the n-th op with a key matches the n-th of the other run."""
+    """Match ops by each key in turn. Ops with equal keys are matched in order."""
     pairs: list[tuple[ComparedOp, ComparedOp]] = []
     for key in keys:
         partners: dict[Hashable, list[ComparedOp]] = defaultdict(list)

@@ -23,7 +23,7 @@ _AGAIN: Final = "write it with `traceanalyzer report PATH --json FILE`"
 
 
 def is_report(path: Path) -> bool:
-    """Return whether a path is named like a `report.json`; `trace.json.gz` is a trace."""
+    """Return whether a path names a `report.json`, not a folder or a trace (`trace.json.gz`)."""
     return path.suffix == ".json" and not path.is_dir()
 
 
@@ -50,8 +50,8 @@ def read_report(file: Path) -> Report:
     if version != SCHEMA_VERSION:
         what = "not a traceanalyzer report"
         if version is not None:
-            needed = f"schema version {SCHEMA_VERSION} is needed"
-            what = f"schema version {printable(str(version)[:20])}, but {needed}"
+            needed = f"is not supported (expected {SCHEMA_VERSION})"
+            what = f"schema version {printable(str(version)[:20])} {needed}"
         msg = f"{shown}: {what}; {_AGAIN}"
         raise TraceFormatError(msg)
     try:
@@ -73,7 +73,7 @@ def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file ha
 
 
 def findings_of(report: Report) -> dict[str, FindingRecord]:
-    """Return all findings by id, also the predicted ones."""
+    """Return all findings of a report by id, including predicted ones."""
     there = report.on_a_gpu
     predicted = () if there is None else there.findings
     return {finding.id: finding for finding in (*report.findings, *predicted)}

@@ -69,21 +69,21 @@ def why_not_compared(base: Report, new: Report) -> str:
     runs = (("the base run", base), ("the new run", new))
     disturbed = [run for run, report in runs if cpus_taken(report)]
     if disturbed:
-        return f"other processes took the CPUs during {' and '.join(disturbed)}"
+        return f"other processes kept the CPUs busy during {' and '.join(disturbed)}"
     return ""
 
 
 def compared_step_times(base: Report, new: Report) -> StepTimeChange | None:
-    """Return how the median step time changed; None if it cannot be compared."""
+    """Return the change of the median step time, or None if the runs cannot be compared."""
     if why_not_compared(base, new):
         return None
     return step_time_change(step_times(base), step_times(new))
 
 
 def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
-    """Return how the median step time changed, with its interval; None if there are few steps.
+    """Return the change of the median step time, or None if there are too few steps.
 
-    The interval comes from a moving-block bootstrap: it draws blocks of neighbouring steps, because
+    The interval comes from a moving-block bootstrap: it draws blocks of neighboring steps, because
     slow steps come in groups. The same data always give the same result.
     """
     if min(len(base), len(new)) < FEWEST_STEPS:

@@ -1,4 +1,4 @@
-"""Checks whether a fix helped: looks up a finding of one run in a run after the fix."""
+"""Checks whether a fix helped: looks up a finding of one run in a run recorded after the fix."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +19,7 @@ _MOST_NAMED: Final = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a finding is fixed, and where its ops are now."""
+    """The verdict on a finding: whether it is fixed, and where its ops are now."""
 
     is_fixed: bool  # the finding is not harmful any more, and its ops have left the CPU
     ops: int  # of the finding
@@ -56,10 +56,10 @@ class Verdict:
 
 
 def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
-    """Return a finding by its id; without one, the only harmful finding.
+    """Return the finding with this id or, if it is None, the only harmful finding.
 
     Raises:
-        TraceAnalyzerError: The report has no such finding.
+        TraceAnalyzerError: There is no such finding, or several are harmful.
     """
     there = report.on_a_gpu
     about_a_gpu = report.findings if there is None else there.findings
@@ -68,7 +68,7 @@ def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
     chosen = [f for f in every if f.id == finding_id] if finding_id else harmful
     if len(chosen) != 1:
         known = series([f"{each.id} ({each.title})" for each in harmful], _MOST_NAMED)
-        what = "no finding of that id" if finding_id else f"{len(harmful)} harmful findings"
+        what = "no finding with that id" if finding_id else f"{len(harmful)} harmful findings"
         advice = f"choose one with --finding: {known}" if harmful else "none is harmful"
         msg = f"the report has {what}; {advice}"
         raise TraceAnalyzerError(msg)
@@ -76,7 +76,7 @@ def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
 
 
 def verified(base: Report, finding: FindingRecord, new: Report) -> Verdict:
-    """Return whether a finding of `base` is fixed in `new`."""
+    """Return the verdict on whether a finding of `base` is fixed in `new`."""
     ids = {op.op_id for op in finding.ops}
     matching = match(ops_of(base), ops_of(new))
     pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]

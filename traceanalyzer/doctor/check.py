@@ -1,4 +1,4 @@
-"""A line of the checklist; its texts are in `data/checks.toml`."""
+"""The checks in the doctor's checklist, with texts from `data/checks.toml`."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ Status = Literal["ok", "obstacle", "warning", "note", "unknown"]
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """The answer to one question about the machine."""
+    """The result of one check of the machine."""
 
     id: str
     group: str
@@ -23,6 +23,6 @@ class Check:
 
 
 def found(check: str, **fields: object) -> Check:
-    """Return a check with its texts filled in."""
+    """Return a check with `fields` filled into its texts."""
     texts = {key: text.format(**fields) for key, text in table("checks")[check].items()}
     return Check(id=check, **texts)

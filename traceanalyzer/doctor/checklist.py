@@ -1,4 +1,4 @@
-"""The checklist: every check, from the bottom up, and the verdict."""
+"""Runs all checks, from the hardware up to TensorFlow and the script, and reaches a verdict."""
 
 import re
 import shlex
@@ -42,7 +42,7 @@ class Checkup:
 
 
 def diagnose(facts: MachineFacts) -> Checkup:
-    """Return the result. If TensorFlow lists a GPU, earlier obstacles are only warnings."""
+    """Run all checks. If TensorFlow lists a GPU, obstacles from other checks become warnings."""
     below = [*before_tensorflow(facts), *check_import(facts)]
     sees_gpu = bool(facts.answer and facts.answer.gpus)
     if sees_gpu:
@@ -59,7 +59,7 @@ def diagnose(facts: MachineFacts) -> Checkup:
 
 
 def has_obstacle(facts: MachineFacts) -> bool:
-    """Return whether the machine alone, without TensorFlow's answer, shows an obstacle."""
+    """Return whether a check that does not start TensorFlow finds an obstacle."""
     return any(check.status == "obstacle" for check in before_tensorflow(facts))
 
 

@@ -1,4 +1,4 @@
-"""The checks of variables that hide GPUs, and of the GPUs that remain."""
+"""The checks of environment variables that hide GPUs, and of the GPUs that remain visible."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _ENOUGH: Final = 0.1  # share of a GPU's memory
 
 
 def check_variables(facts: MachineFacts) -> Iterator[Check]:
-    """Check the environment variables."""
+    """Check the environment variables that affect GPUs."""
     set_ = facts.installation.variables
     value = set_.get(VISIBLE)
     gpus = facts.driver.cuda_gpus
@@ -35,7 +35,7 @@ def check_variables(facts: MachineFacts) -> Iterator[Check]:
 
 
 def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[CudaGpu, ...], str]:
-    """Return the GPUs that a value of `CUDA_VISIBLE_DEVICES` leaves visible; if none, also why.
+    """Return the GPUs that a `CUDA_VISIBLE_DEVICES` value leaves visible; if none, also the reason.
 
     CUDA uses the list up to the first entry that is neither a GPU's number nor its UUID. If the
     GPUs are unknown, only a value that cannot name any GPU counts as hiding them.
@@ -59,12 +59,12 @@ def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[Cuda
         return tuple(kept), ""
     if not gpus:
         return (), f"{value.split(',')[0]!r} is neither the number nor the UUID of a GPU"
-    last = f" (there are {counted(len(gpus), 'GPU')}, counted from 0)"
+    last = f" (this machine has {counted(len(gpus), 'GPU')}, numbered from 0)"
     return (), f"{value.split(',')[0].strip()!r} names no GPU{last}"
 
 
 def check_devices(facts: MachineFacts) -> Iterator[Check]:
-    """Check that TensorFlow can use the GPUs that are visible."""
+    """Check that TensorFlow can use the visible GPUs."""
     driver, set_ = facts.driver, facts.installation.variables
     visible, _ = visible_gpus(set_.get(VISIBLE), driver.cuda_gpus)
     for gpu in visible:
@@ -106,7 +106,7 @@ def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
 
 
 def _version(text: str) -> tuple[int, int]:
-    """Return the compute capability in `sm_75` or `compute_90`."""
+    """Parse a compute capability such as `sm_75` or `compute_90`."""
     digits = re.sub(r"\D", "", text)
     return int(digits[:-1] or 0), int(digits[-1:] or 0)
 
@@ -114,7 +114,7 @@ def _version(text: str) -> tuple[int, int]:
 def _multiprocessors(
     facts: MachineFacts, gpu: CudaGpu, visible: Sequence[CudaGpu]
 ) -> Iterator[Check]:
-    """Compare a GPU's multiprocessors with the minimum (`GetMinGPUMultiprocessorCount`)."""
+    """Compare a GPU's multiprocessor count with `GetMinGPUMultiprocessorCount`."""
     value = facts.installation.variables.get(_MINIMUM, "")
     needs = min(_DEFAULT_MINIMUM, max(each.multiprocessors for each in visible))
     how = "the default: 8, or the number of multiprocessors of the largest GPU if lower"

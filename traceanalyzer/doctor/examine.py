@@ -34,7 +34,7 @@ _HIDES: Final = "CUDA_VISIBLE_DEVICES"
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What to examine, and how long each part may take."""
+    """The settings of an examination, with time limits for its parts."""
 
     interpreter: Sequence[str] = (sys.executable,)
     variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -123,7 +123,7 @@ class _Gathering:
         return _converted(result.facts, kind)
 
     def _libraries(self, installation: Installation) -> list[Library]:
-        """Return the libraries; one that hangs or crashes does not affect the others."""
+        """Load TensorFlow's libraries. One that hangs or crashes does not affect the others."""
         request, names, found = self._request, libraries_of(installation.build), []
         until_s = time.monotonic() + request.libraries_s
         given = {"search": list(installation.search), "site": installation.site}
@@ -155,7 +155,7 @@ class _Gathering:
 
 
 def _converted(facts: Mapping[str, Any], kind: type[_Record]) -> _Record:
-    """Build a record from facts, without values of an unexpected type."""
+    """Build a record from facts, leaving out values of an unexpected type."""
     try:
         return msgspec.convert(facts, kind, strict=False)
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""The facts about a machine and its TensorFlow, as the probes find them."""
+"""The facts about a machine and its TensorFlow installation, as reported by the probes."""
 
 import shlex
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class OperatingSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class NvmlGpu:
-    """A GPU as NVML describes it."""
+    """A GPU as reported by NVML."""
 
     index: int
     uuid: str = ""
@@ -53,7 +53,7 @@ class NvmlGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class CudaGpu:
-    """A GPU as CUDA describes it, regardless of `CUDA_VISIBLE_DEVICES`."""
+    """A GPU as reported by CUDA, regardless of `CUDA_VISIBLE_DEVICES`."""
 
     name: str
     major: int
@@ -69,7 +69,7 @@ class CudaGpu:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """The answers of the driver's libraries; None where there is no answer."""
+    """The answers of the driver's libraries, NVML and CUDA; None means no answer."""
 
     nvml_code: int | None = None
     nvml_error: str | None = None
@@ -93,7 +93,7 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """The interpreter and its TensorFlow."""
+    """The Python interpreter and its TensorFlow installation."""
 
     executable: str = "python"
     python: str = ""
@@ -124,12 +124,12 @@ class Installation:
 
     @property
     def package(self) -> str:
-        """The name of TensorFlow's package."""
+        """The name of the installed TensorFlow package."""
         return self.distributions[0].name if self.distributions else "TensorFlow"
 
     @property
     def version(self) -> str:
-        """The version of TensorFlow, "" if unknown."""
+        """The version of TensorFlow; "" if unknown."""
         return self.distributions[0].version if self.distributions else ""
 
     @property
@@ -143,7 +143,7 @@ class Installation:
 
 @dataclass(frozen=True, kw_only=True)
 class Library:
-    """One library that TensorFlow opens."""
+    """A library that TensorFlow loads."""
 
     name: str
     path: str | None = None
@@ -175,7 +175,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """How a script limited the visible GPUs before TensorFlow created its devices."""
+    """A script's limits on the visible GPUs, set before TensorFlow created its devices."""
 
     limits: tuple[Limit, ...] = ()
     may_hide: tuple[int, ...] = ()  #: lines of the script with a name that can hide GPUs
@@ -186,7 +186,7 @@ class Script:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeFailure:
-    """A probe that crashed or was stopped."""
+    """The failure of a probe that crashed or was stopped."""
 
     step: str
     text: str  #: "did not end within 5 s", "crashed (SIGSEGV)"
@@ -212,13 +212,13 @@ class MachineFacts:
 
     @property
     def module_version(self) -> str | None:
-        """The version of the kernel's driver."""
+        """The version of NVIDIA's kernel module; None if unknown."""
         words = (self.machine.module or "").split()
         return next((word for word in words if len(numbers(word)) > 1 and "." in word), None)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version."""
+    """Return the leading numbers of a version: (2, 16, 0) for 2.16.0rc1."""
     found: list[int] = []
     for part in version.split("."):
         digits = part[: len(part) - len(part.lstrip("0123456789"))]

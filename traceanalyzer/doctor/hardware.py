@@ -45,7 +45,7 @@ def check_gpu(facts: MachineFacts) -> Iterator[Check]:
 
 
 def check_driver(facts: MachineFacts) -> Iterator[Check]:
-    """Check the kernel's driver, its device files, and the driver's libraries."""
+    """Check the driver: its kernel module, device files, and libraries."""
     machine, driver = facts.machine, facts.driver
     failure = facts.failures.get("driver")
     has_gpu = facts.has_gpu or (machine.wsl and bool(machine.nodes))
@@ -74,7 +74,7 @@ def check_driver(facts: MachineFacts) -> Iterator[Check]:
 
 
 def _way_to_it(facts: MachineFacts) -> Iterator[Check]:
-    """Check the kernel's driver and its device files."""
+    """Check the driver's kernel module and device files."""
     machine = facts.machine
     if machine.wsl or machine.tegra or "machine" in facts.failures:
         return
@@ -109,7 +109,7 @@ def _mismatch(facts: MachineFacts) -> Iterator[Check]:
             "driver_mismatch",
             module=module or "unknown",
             library=f" ({library})" if library else "",
-            evidence=f"/proc/driver/nvidia/version, and NVML returned {facts.driver.nvml_code}",
+            evidence=f"/proc/driver/nvidia/version; NVML returned {facts.driver.nvml_code}",
         )
 
 

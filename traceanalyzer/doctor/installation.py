@@ -1,4 +1,4 @@
-"""The checks of the interpreter and its TensorFlow."""
+"""The checks of the Python interpreter and its TensorFlow installation."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -25,18 +25,18 @@ class Article:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return the content of a TOML file."""
+    """Return the content of a TOML file in `data/`."""
     file = files("traceanalyzer.doctor") / "data" / f"{name}.toml"
     return tomllib.loads(file.read_text("utf-8"))
 
 
 def articles() -> tuple[Article, ...]:
-    """Return the advice from articles."""
+    """Return the advice from articles, with our verdicts."""
     return msgspec.convert(table("articles")["article"], tuple[Article, ...])
 
 
 def libraries_of(build: Mapping[str, Any] | None) -> list[str]:
-    """Return the names of the libraries that a build opens; CUPTI, for the profiler, last."""
+    """Return the names of the libraries that a TensorFlow build opens, CUPTI last."""
     if not build or build.get("is_cuda_build") is not True:
         return []
     major = (*numbers(str(build.get("cuda_version", ""))), 0)[0]
@@ -48,13 +48,13 @@ def libraries_of(build: Mapping[str, Any] | None) -> list[str]:
 
 
 def import_error(text: str) -> Mapping[str, str] | None:
-    """Return the known cause of an error on import."""
+    """Return the known cause of an import error, or None."""
     known = table("versions")["import_error"]
     return next((each for each in known if re.search(each["pattern"], text)), None)
 
 
 def misfits(tensorflow: str, capability: tuple[int, int]) -> list[Mapping[str, str]]:
-    """Return known problems of a TensorFlow version on GPUs of a compute capability."""
+    """Return known problems of a TensorFlow version on GPUs with a compute capability."""
     version = numbers(tensorflow)[:2]
     return [
         each

@@ -16,7 +16,7 @@ _ADMINS_ONLY: Final = "RmProfilingAdminOnly: 1"
 
 
 def check_libraries(facts: MachineFacts) -> Iterator[Check]:
-    """Check the libraries without which TensorFlow lists no GPU."""
+    """Check the libraries that TensorFlow needs to list GPUs."""
     needed = [each for each in facts.libraries if not _is_cupti(each)]
     failed = [each for each in needed if each.error is not None]
     unknown = [each.name for each in needed if each.path is None and each.error is None]
@@ -82,7 +82,7 @@ def _absent(installed: Installation, absent: Sequence[Library]) -> Check:
     lacking = [name for name in wanted if name.replace("_", "-") not in installed.wheels]
     said = "; no package of TensorFlow's `and-cuda` extra is installed" if lacking else ""
     if lacking and len(lacking) < len(wanted):
-        said = f"; these packages of its `and-cuda` extra are missing: {listed(lacking)}"
+        said = f"; these packages of TensorFlow's `and-cuda` extra are missing: {listed(lacking)}"
     fields = {"count": len(absent), "error": absent[0].error, "wheels": said}
     return found("library_missing", names=names, installed=installed, **fields)
 
@@ -118,7 +118,7 @@ def _replaced(installed: Installation, libraries: Sequence[Library]) -> Iterator
 
 
 def _cudnn(installed: Installation, libraries: Sequence[Library]) -> Iterator[Check]:
-    """Check that cuDNN is not older than the major and minor version TensorFlow was built with."""
+    """Check that cuDNN has at least the major and minor version that TensorFlow requires."""
     library = next((e for e in libraries if e.name.startswith("libcudnn") and e.version), None)
     extra = (text for each in installed.distributions for text in each.cuda_wheels)
     wanted = next(filter(None, map(_CUDNN.match, extra)), None)

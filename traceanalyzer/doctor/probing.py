@@ -22,7 +22,7 @@ _AFTER_KILL_S: Final = 0.5  # a process that waits for a broken driver cannot ev
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """What a probe reported before it ended."""
+    """The facts that a probe reported, and its failure, if any."""
 
     reported: tuple[dict[str, Any], ...] = ()
     failure: ProbeFailure | None = None
@@ -66,7 +66,7 @@ class Probe:
             self._problem = f"cannot be started ({(error.strerror or str(error)).lower()})"
 
     def result(self, until_s: float) -> ProbeResult:
-        """Return the result when the process ends; kill it at `until_s` (of `time.monotonic`)."""
+        """Wait for the process, killing it at `until_s` (`time.monotonic`); return its result."""
         while self.runs() and time.monotonic() < until_s:
             if signal.SIGINT in signal.sigpending():  # blocked by a capture, and not the probe's
                 until_s = 0.0
@@ -89,7 +89,7 @@ class Probe:
         return ProbeResult(reported=reported, failure=failure, log=log, is_cut_off=is_cut_off)
 
     def runs(self) -> bool:
-        """Return whether the process still runs."""
+        """Return whether the process is still running."""
         return self._process is not None and self._process.poll() is None
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""TensorFlow's log lines about GPUs, of 2.12 to 2.21, each with its source file.
+"""Finds the log lines of TensorFlow 2.12 to 2.21 that explain why it uses no GPU.
 
-Lines have one of two forms; TensorFlow uses the second, abseil's, since about 2.18:
+Lines have one of two formats. TensorFlow has used the second, Abseil's, since about 2.18:
     2026-11-21 12:26:08.510075: I tensorflow/core/util/dump_graph.cc:240] Dumped Graph to ...
     I0000 00:00:1795263718.987488    4311 dump_graph.cc:245] Dumped Graph to ...
 """
@@ -27,12 +27,12 @@ _MEANINGS: Final = (
 
 
 def log_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Return TensorFlow's first log lines from the lines of its stderr."""
+    """Return the first log lines among the lines that TensorFlow wrote to stderr."""
     return islice(filter(_LOG_LINE.search, lines), _MOST_LINES)
 
 
 def reasons(log: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each reason in TensorFlow's log for having no GPU: its id, and the evidence."""
+    """Yield the id and the evidence of each reason in TensorFlow's log for having no GPU."""
     lines = tuple(log)
     for reason, text in _MEANINGS:
         line = next((line for line in lines if text in line), None)

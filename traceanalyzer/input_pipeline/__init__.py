@@ -1,1 +1,1 @@
-"""Judges input pipelines (tf.data): whether they keep up, which stage is slow, how to fix it."""
+"""Decides whether input pipelines (tf.data) keep up, which stage is slow, and how to fix it."""

@@ -1,7 +1,7 @@
-"""Fixes for a slow stage, with bounds of the time that each saves per step.
+"""Finds fixes for a slow stage, with bounds of the time that each saves per step.
 
-The bounds come from the pipeline's sections (`throughput`), with the work of the stage replaced by
-its work after the change, at best and at worst. They never exceed the measured wait.
+The bounds come from a model of the pipeline (`throughput`), given the most and the least work that
+the stage can have after the change. They never exceed the measured wait.
 """
 
 import re
@@ -36,7 +36,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = toml("input_pipeline/fixes.toml")
 
 @dataclass(frozen=True, kw_only=True)
 class InputFix:
-    """A change to a pipeline."""
+    """A change that makes a pipeline faster."""
 
     kind: _Kind
     title: str
@@ -48,7 +48,7 @@ class InputFix:
 
 
 def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> tuple[InputFix, ...]:
-    """Return fixes for the stage in a row, the best first.
+    """Return fixes for the stage in row `row` of the stage table, the best first.
 
     Args:
         cpus: The number of CPUs that tf.data uses.
@@ -66,8 +66,6 @@ def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> t
 
 
 class _Changes:
-    """The possible changes to one stage."""
-
     def __init__(self, pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> None:
         self._pipeline = pipeline
         self._row = row
@@ -105,10 +103,10 @@ class _Changes:
         surely: float = 1.0,
         **words: object,
     ) -> InputFix:
-        """Return a fix, given the wait that remains at best and at worst.
+        """Return a fix, given the shortest and the longest wait that can remain after it.
 
         Args:
-            variant: A suffix to the name of its texts.
+            variant: A suffix to the name of the fix's texts.
             surely: The share of the smallest saving that is certain.
             words: Values for the placeholders of the texts.
         """
@@ -126,7 +124,7 @@ class _Changes:
         return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked for `busy_ps` per step in a separate section."""
+        """Return the wait per step if the stage took `busy_ps` per step in its own section."""
         pipeline = self._pipeline
         shared = {self._section, (str(self._stage["stage"]), False)}
         below = [k for k in pipeline.below(self._row) if k != self._row]
@@ -137,7 +135,7 @@ class _Changes:
         return pipeline.wait_if(own, slowest)
 
     def _wait_in_section(self, busy_ps: float) -> float:
-        """Return the wait if the stage worked for `busy_ps` per step in its present section."""
+        """Return the wait per step if the stage took `busy_ps` per step in its present section."""
         pipeline = self._pipeline
         section = pipeline.sections[self._section]
         whole = pipeline.busy_ps([k for k in section if k != self._row]) + busy_ps
@@ -146,11 +144,11 @@ class _Changes:
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
 
     def _contended(self, work_ps: float) -> float:
-        """Return the minimum wait if the work competes with the steps for all CPUs."""
+        """Return the shortest wait per step if the work competes with the steps for all CPUs."""
         return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
-        """Return how many calls ran in parallel, on average, while any ran."""
+        """Return the mean number of parallel calls while at least one ran."""
         if not self._stage["is_async"]:
             return 1.0
         work = self._pipeline.work
@@ -165,7 +163,7 @@ class _Changes:
     # --- changes -------------------------------------------------------------------------------
 
     def _rewritten(self) -> InputFix:
-        """Return the fix to replace Python, which runs one call at a time, with TensorFlow ops."""
+        """Return the fix that replaces Python, running one call at a time, with TensorFlow ops."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
         return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
@@ -191,7 +189,7 @@ class _Changes:
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
-        """Yield the fix to call the function once per batch, if calls cost more than their ops."""
+        """Yield the fix that calls a function once per batch, if calls cost more than their ops."""
         if self._calls_python or not is_positive(self._stage["calls"]):
             return
         stages = [self._pipeline.stages[k] for k in self._pipeline.chain(self._row)]
@@ -211,13 +209,13 @@ class _Changes:
         )
 
     def _several(self, kind: _Kind) -> InputFix:
-        """Return the fix to use several generators or files; at best, all CPUs share the work."""
+        """Return the fix that uses several generators or files. At best, it uses all CPUs."""
         best = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
         worst = self._wait_beside_section(self._busy_ps)
         return self._fix(kind, best, worst, number=self._cpus or 4)
 
     def _prefetched(self) -> Iterator[InputFix]:
-        """Yield the fix to prefetch elements, if steps prepare them on their own thread."""
+        """Yield the fix that prefetches elements, if the steps' own thread prepares them."""
         pipeline = self._pipeline
         if self._section != PROGRAM:
             return
@@ -233,7 +231,7 @@ class _Changes:
         )
 
     def _cached(self) -> Iterator[InputFix]:
-        """Yield the fix to cache the elements, if each epoch produces the same ones."""
+        """Yield the fix that caches the elements, if each epoch produces the same ones."""
         pipeline = self._pipeline
         chain = [(k, str(pipeline.stages[k]["type"])) for k in pipeline.chain(self._row)]
         fans = [k for k, op_type in chain if _FANS_OUT.fullmatch(op_type)]

@@ -1,8 +1,8 @@
 """Models the rate of a pipeline, as recorded or if a stage took more or less time.
 
 A pipeline works in sections. A stage that prepares elements in advance requests its inputs on a
-separate thread. The stages from there to the next such stage share that thread, so their work adds
-up. Sections work in parallel: the slowest bounds the rate. The last section is the program's
+separate thread. The stages before it, up to the next such stage, share that thread, so their work
+adds up. Sections run in parallel, so the slowest bounds the rate. The last section is the program's
 thread: each step waits for all of its work.
 """
 
@@ -27,7 +27,7 @@ PROGRAM: Final[_Section] = ("", False)
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StepWaits:
-    """How long one host's steps waited for input."""
+    """The time that one host's steps waited for input."""
 
     #: A row for each step of the name that took most time: `step`, `name`, `start_ps`,
     #: `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and
@@ -54,13 +54,13 @@ class Pipeline:
 
     @cached_property
     def above(self) -> dict[int, int]:
-        """The row of the stage that consumes each stage's elements."""
+        """For the row of each stage, the row of the stage that consumes its elements."""
         rows = {str(stage["stage"]): k for k, stage in self.stages.items()}
         parents = {k: stage["parent"] for k, stage in self.stages.items()}
         return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
 
     def chain(self, row: int) -> list[int]:
-        """Return the rows from a stage to the end of the pipeline, the stage first."""
+        """Return the rows of a stage and of all stages after it, in order."""
         found = [row]
         while found[-1] in self.above:
             found.append(self.above[found[-1]])
@@ -85,15 +85,15 @@ class Pipeline:
         return found
 
     def spans(self, rows: Collection[int]) -> Intervals:
-        """Return when any of these stages was busy."""
+        """Return the intervals in which any of these stages was busy."""
         return _joined([self._spans_of[row] for row in rows])
 
     @cached_property
     def _spans_of(self) -> dict[int, Intervals]:
-        """When each stage was busy.
+        """The intervals in which each stage was busy.
 
         Between two calls, a stage that prepares elements in advance passes them from thread to
-        thread. That time counts as busy unless its inputs were busy then.
+        thread. This time counts as busy, unless a stage before it was busy then.
         """
         found = {}
         for row, stage in self.stages.items():
@@ -107,7 +107,7 @@ class Pipeline:
         return found
 
     def recorded(self, rows: Collection[int]) -> Intervals:
-        """Return when the trace shows any of these stages busy."""
+        """Return the intervals in which the trace shows that any of these stages was busy."""
         return times_of(self.work, np.isin(self.work.row, np.array(list(rows), np.int64)))
 
     def busy_ps(self, rows: Collection[int]) -> float:
@@ -128,21 +128,21 @@ class Pipeline:
 
     @cached_property
     def own_ps(self) -> float:
-        """Time per step in which stages on the program's thread were busy."""
+        """The time per step in which stages on the program's thread were busy."""
         return self.busy_ps(self.sections.get(PROGRAM, []))
 
     @cached_property
     def slowest_ps(self) -> float:
-        """Time per step in which the busiest other section worked."""
+        """The time per step in which the busiest other section worked."""
         return self.slowest_without()
 
     def slowest_without(self, rows: Iterable[int] = ()) -> float:
-        """Return the time per step of the busiest section except the program's, without `rows`."""
+        """Return the time per step of the busiest other section, without the stages in `rows`."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step, given the times of the program's and of the busiest section."""
+        """Return the wait per step, given the times of the program's and the slowest section."""
         return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 
@@ -153,11 +153,11 @@ def _joined(times: Sequence[Intervals]) -> Intervals:
 
 
 def times_of(spans: StageIntervals, chosen: NDArray[np.bool_] | slice = slice(None)) -> Intervals:
-    """Return the times that some spans cover."""
+    """Return the time that the chosen spans cover, without overlaps."""
     start = spans.start_ps[chosen]
     return union(start, spans.end_ps[chosen] - start)
 
 
 def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table
-    """Return whether a number is known and positive, or a flag known and set."""
+    """Return whether a cell has a positive number or a flag that is set; False if it is missing."""
     return not pd.isna(value) and value > 0

@@ -37,7 +37,7 @@ class SlowStage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostInput:
-    """The input pipelines of one host."""
+    """The verdict on the input pipelines of one host, with fixes."""
 
     host: str
     verdict: InputVerdict
@@ -52,7 +52,7 @@ class HostInput:
 
     @property
     def is_handing_over(self) -> bool:
-        """Whether steps wait although elements are ready, because handing them over takes long."""
+        """Whether steps wait although elements are ready, because passing them on takes long."""
         waits = self.waits
         return self.verdict == "keeps_up" and waits is not None and waits.share >= _TOO_LONG
 
@@ -66,7 +66,7 @@ class InputUse:
 
 
 def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
-    """Combine the pipelines of all hosts; None if there are none."""
+    """Combine the input pipelines of all hosts; return None if there are none."""
 
     def urgency(host: HostInput) -> tuple[bool, float]:
         return host.verdict != "unknown", host.waits.share if host.waits else 0.0
@@ -77,7 +77,7 @@ def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
 def host_input(
     host: str, stages: pd.DataFrame, pipelines: Pipelines, steps: pd.DataFrame, *, has_gpu: bool
 ) -> HostInput | None:
-    """Judge the input pipelines of one host; None if its trace shows none."""
+    """Return the verdict on one host's input pipelines; None if its trace shows none."""
     if stages.empty and not len(pipelines.requests.row):
         return None
     waiting = times_of(pipelines.requests)
@@ -153,7 +153,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return how long the slowest iterator took to start, and its shuffle buffer to fill."""
+    """Return fields of `HostInput` about the slowest iterator's start and shuffle buffer."""
     requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}
@@ -210,9 +210,9 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
 
 
 def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return which steps count: regular ones, and outliers that are slow only because of a wait.
+    """Return a mask of the steps that count: regular ones, and outliers that only a wait slowed.
 
-    Without its wait, such a step takes about as long as the others.
+    Without its wait, such an outlier takes about as long as the regular steps.
     """
     regular, wait = kind == REGULAR, table["wait_ps"].to_numpy(np.float64)
     own = table["duration_ps"].to_numpy(np.float64) - wait

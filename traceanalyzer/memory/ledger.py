@@ -21,7 +21,7 @@ HELD_BY: Final = ("op_id", "op_name", "data_type", "shape", "region_type")
 
 
 def records_of(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a host's allocation table in order of time; implausible sizes become `UNKNOWN`."""
+    """Sort a host's allocation table by time, and set implausible sizes to `UNKNOWN`."""
     sizes = {
         name: table[name].astype("Int64").fillna(UNKNOWN).to_numpy(np.int64) for name in _SIZES
     }
@@ -35,7 +35,7 @@ def records_of(table: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ledger:
-    """One allocator's records by time; arrays have one entry per record, in bytes."""
+    """One allocator's records by time. Arrays have one entry per record; sizes are in bytes."""
 
     records: pd.DataFrame  #: from `records_of`, without those that lack bytes in use or address
     at_ps: NDArray[np.int64]
@@ -64,7 +64,7 @@ class Ledger:
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
     def holders(self, blocks: NDArray[np.int64], sign: NDArray[np.int64] | int = 1) -> pd.DataFrame:
-        """Sum the signed sizes of blocks by the columns of `HELD_BY`, largest first."""
+        """Sum the sizes of blocks, times `sign`, by the columns of `HELD_BY`, largest first."""
         chosen = self.records[list(HELD_BY)].iloc[blocks]
         chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
         groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)
@@ -77,7 +77,7 @@ class Ledger:
 def ledger(records: pd.DataFrame) -> Ledger:
     """Return the ledger of one allocator of one host.
 
-    TPUs do not record the size of a freed block.
+    A freed block without a recorded size (TPUs) gets the size of its allocation.
     """
     records = records[(records["bytes_allocated"] >= 0) & records["addr"].notna()]
     allocated, recorded, address = (

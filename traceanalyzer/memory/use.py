@@ -34,7 +34,7 @@ _HOST: Final = re.compile(r"cpu\w*|mkl_?cpu|\w*_cpu_\w+")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The first moment of highest memory use. The parts add up to `bytes`; None means unknown."""
+    """The first moment of peak memory use. Its parts add up to `bytes`; None means unknown."""
 
     at_ps: int
     bytes: int  #: in use
@@ -155,12 +155,11 @@ def sampled(
 ) -> NDArray[np.int64]:
     """Return the indices of points that draw nearly the same line as all points.
 
-    Time is cut into equal stretches, and the first, lowest, highest and last point of each are
-    kept.
+    Divide the time into equal parts, and choose each part's first, lowest, highest and last point.
 
     Args:
         at_ps: Times, ascending.
-        level: The level from each time on.
+        level: The value from each time on.
         points: The maximum number of points to choose.
     """
     n = len(at_ps)
@@ -179,7 +178,7 @@ def sampled(
 
 
 def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the main steps, one row each, in order.
+    """Return a table of the main steps in order, one row per step.
 
     If several threads mark the same step, it lasts from the first start to the last end.
     """
@@ -207,7 +206,7 @@ def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
 
 
 def _growth(book: Ledger, steps: pd.DataFrame) -> Growth | None:
-    """Return the growth of the memory in use, if it rises from each steady step to the next."""
+    """Return the growth of memory use, or None if it does not rise with each steady step."""
     steps = steps[steps["is_steady"]]
     in_use = steps["end_bytes"].to_numpy(np.int64)
     rise = np.diff(in_use)

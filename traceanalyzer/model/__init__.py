@@ -1,7 +1,7 @@
-"""The report that page, JSON and terminal show.
+"""The report that the page, JSON, and terminal show.
 
-Its fields are those of ``report.json``, schema version 2. Names contain the unit: ``_us`` is
-microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes`` whole bytes.
+Its fields are those of ``report.json``, schema version 2. Names contain the unit: ``_us`` for
+microseconds with three decimals, ``_share`` for a fraction between 0 and 1, ``bytes`` for bytes.
 ``None`` means unknown, never zero.
 """
 
@@ -97,7 +97,7 @@ class StepTime(Record):
 
 
 class Summary(Record):
-    """The first screen: one sentence and the figures behind it."""
+    """The summary of the run: one sentence, and the figures that it is based on."""
 
     verdict: str
     cpu_ops: Count
@@ -109,7 +109,7 @@ class Summary(Record):
 
 
 class Myth(Record):
-    """A common but wrong explanation for ops on the CPU, and the facts of this run."""
+    """A common but wrong explanation for ops on the CPU, refuted with the run's figures."""
 
     id: str  # "memory", "other_processes", "transfer_cost", "float64"
     question: str
@@ -169,7 +169,7 @@ class RuledOut(Record):
 
 
 class Cost(Record):
-    """How long ops on the CPU took, and how long the GPU waited for them."""
+    """The time that CPU ops and their copies took, and the GPU's wait for them."""
 
     host_us: Us | None
     copy_us: Us | None
@@ -197,14 +197,14 @@ class Fix(Record):
         code: str | None = None,
         checked: bool = False,
     ) -> Self:
-        """Return a fix whose text begins with its condition, if any, and its title."""
+        """Return a fix whose text is its condition, if any, its title, and `more`."""
         said = title if condition is None else f"If {condition}, {title[0].lower()}{title[1:]}"
         text = f"{said}. {more}".strip()
         return cls(text=text, title=title, condition=condition, code=code, checked=checked)
 
 
 class FindingRecord(Record):
-    """Why some ops ran on the CPU."""
+    """The reason why some ops ran on the CPU, with its evidence, cost, and fixes."""
 
     id: str
     cause: str
@@ -242,7 +242,7 @@ class Unexplained(Record):
 
 
 class RuleStatus(Record):
-    """Whether a cause was found in the run, and if not, why."""
+    """The outcome of checking the run for a cause, with the reason."""
 
     cause: str
     status: RuleState
@@ -251,7 +251,7 @@ class RuleStatus(Record):
 
 
 class PredictionRecord(Record):
-    """Ops that would run on the CPU of a machine with a GPU, from a replay of the placer."""
+    """Ops that would run on the CPU of a machine with a GPU, predicted by a placer replay."""
 
     assumed: str
     findings: tuple[FindingRecord, ...]

@@ -1,4 +1,4 @@
-"""The base of all records of the report: the unit of each figure, rounding, and tables."""
+"""The base class of the report's records, which rounds figures by unit, and its tables."""
 
 import math
 from dataclasses import dataclass, fields
@@ -24,7 +24,7 @@ _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Record:
-    """A record of the report. It converts its values to plain types and rounds them."""
+    """A record of the report that converts its values to plain types and rounds them."""
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, kw_only=True)(cls)
@@ -36,21 +36,21 @@ class Record:
 
 
 class DataTable(Record):
-    """A table, shortened or aggregated; ``total_rows`` is the number of rows before that."""
+    """A table. ``total_rows`` is the number of rows before it was cut or aggregated."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     total_rows: Count
 
     def __post_init__(self) -> None:
-        """Round each cell by the unit in the name of its column."""
+        """Round each cell by the unit in its column's name."""
         columns = tuple(self.columns)
         rows = tuple(tuple(map(_settled, columns, row)) for row in self.rows)
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "rows", rows)
 
     def records(self) -> list[dict[str, Cell]]:
-        """Return the rows as dicts, by column name."""
+        """Return each row as a dict by column name."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
@@ -86,7 +86,7 @@ class Gain(Record):
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
-    """Convert a value for the report: to a plain type, rounded, ``None`` if unknown."""
+    """Convert a value to a plain type and round it by its unit; return ``None`` if unknown."""
     if isinstance(value, list | tuple):
         return tuple(_settled(name, item) for item in value)
     if type(value).__name__ in _PANDAS_MISSING:

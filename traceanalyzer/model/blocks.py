@@ -1,11 +1,11 @@
-"""The typed blocks of a report, the same for page, terminal, and Markdown.
+"""The typed blocks of a report, the same for the page, the terminal, and Markdown.
 
 A section is a title, a summary, and a list of blocks. Renderers know blocks, but not sections. A
 new block needs a class here, a renderer for the page (a template if it can be read without scripts,
 otherwise a module of `report/web`), and a case in `report.text_output` for terminal and Markdown.
 
-Figures stay numbers with a unit (`Quantity`), so that all renderers round them the same way, and
-the page can show them exactly. Names from traces can be hostile: they are plain text everywhere.
+Figures are numbers with a unit (`Quantity`), so that all renderers round them the same way, and the
+page can show them exactly. Names from traces can be malicious, so they are always plain text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Target: TypeAlias = str
 
 
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The base of all blocks: immutable, built by keyword, defaults left out of JSON."""
+    """The base class of blocks: immutable, keyword-only, and without defaults in JSON."""
 
 
 # --- text within a line ----------------------------------------------------------------------
@@ -42,7 +42,7 @@ class Code(_Struct, tag_field="inline", tag="code", frozen=True, kw_only=True):
 
 
 class Link(_Struct, tag_field="inline", tag="link", frozen=True, kw_only=True):
-    """A link to another place of the report."""
+    """A link to another place in the report."""
 
     text: str
     to: Target
@@ -57,7 +57,7 @@ class Line(_Struct, tag_field="inline", tag="line", frozen=True, kw_only=True):
 
 
 class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only=True):
-    """A figure with its unit; shown with three digits, or exactly on request."""
+    """A figure with its unit, shown with three digits or, on request, exactly."""
 
     value: float
     unit: Unit
@@ -90,14 +90,14 @@ class Note(_Struct, tag_field="block", tag="note", frozen=True, kw_only=True):
 
 
 class KeyValues(_Struct, tag_field="block", tag="key_values", frozen=True, kw_only=True):
-    """Facts, one per line, each with its name."""
+    """A list of named facts, one per line."""
 
     rows: tuple[tuple[str, Text], ...]
     ids: tuple[Target, ...] = ()  # link target of each row; in the glossary: `term-<name>`
 
 
 class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=True):
-    """A list, e.g. of evidence, or of excluded causes."""
+    """A bulleted list, such as evidence or excluded causes."""
 
     items: tuple[Text, ...]
 
@@ -116,7 +116,7 @@ Cell: TypeAlias = str | float | Text | None
 
 
 class Table(_Struct, tag_field="block", tag="table", frozen=True, kw_only=True):
-    """A table that is read as a whole. Numbers are in the unit of their column's kind."""
+    """A small table. Numbers are in the unit of their column's kind."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -127,7 +127,7 @@ class Table(_Struct, tag_field="block", tag="table", frozen=True, kw_only=True):
 
 
 class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only=True):
-    """A table to search, filter, and sort; its rows are packed (`report.packed`)."""
+    """A large table to search, filter, and sort, with packed rows (`report.packed`)."""
 
     id: str
     columns: tuple[Column, ...]
@@ -136,7 +136,7 @@ class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only
 
 
 class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True):
-    """Lines of source; an example belongs to no file and has no line numbers."""
+    """Lines of source, or an example without file and line numbers."""
 
     file: str  # "" for an example
     first_line: int
@@ -167,7 +167,7 @@ class PathStep(_Struct, frozen=True, kw_only=True):
 
 
 class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only=True):
-    """The path of data through devices: GPU op, transfer, CPU op, transfer, GPU op."""
+    """A path of data through devices, such as GPU op, transfer, CPU op, transfer, GPU op."""
 
     steps: tuple[PathStep, ...]
 
@@ -186,7 +186,7 @@ class Part(_Struct, frozen=True, kw_only=True):
 
 
 class Bar(_Struct, frozen=True, kw_only=True):
-    """One bar: its parts add up to its total."""
+    """A bar whose parts add up to its total."""
 
     label: str
     total: float
@@ -230,7 +230,7 @@ class Flows(_Struct, tag_field="block", tag="flows", frozen=True, kw_only=True):
 
 
 class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=True):
-    """All events, by thread and stream."""
+    """The timeline of all events, by thread and stream."""
 
     events: EventTimeline
     #: `from` and `to` are rows of the packed events: a producer and its transfer, a transfer
@@ -249,14 +249,14 @@ class IcicleNode(_Struct, frozen=True, kw_only=True):
 
 
 class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):
-    """An icicle chart: each node is as wide as its value. It shows one measure at a time."""
+    """An icicle chart of one measure at a time: each node is as wide as its value."""
 
     measures: tuple[tuple[str, Unit], ...]
     nodes: tuple[IcicleNode, ...]
 
 
 class Series(_Struct, frozen=True, kw_only=True):
-    """One line or one layer of stacked bars."""
+    """A line of a chart, or a layer of its stacked bars."""
 
     label: str
     values: tuple[float | None, ...]
@@ -298,7 +298,7 @@ class Changes(_Struct, tag_field="block", tag="changes", frozen=True, kw_only=Tr
 
 
 class Fold(_Struct, tag_field="block", tag="fold", frozen=True, kw_only=True):
-    """A line that expands to show blocks."""
+    """A summary line that expands to show more blocks."""
 
     summary: Text
     blocks: tuple[Block, ...]

@@ -23,7 +23,7 @@ Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
 
 
 class Edit(Record):
-    """Lines of the user's program and their replacement."""
+    """A replacement for some lines of the user's program."""
 
     file: str
     line: int  # the first line of `old`
@@ -32,7 +32,7 @@ class Edit(Record):
 
 
 class Saving(Record):
-    """What a change saves."""
+    """The time that a change saves."""
 
     kind: Literal["estimated", "upper_bound", "proxy", "none"]
     low_us: float | None = None
@@ -54,7 +54,7 @@ class Candidate(Record):
 
 
 class Change(Record):
-    """One thing that a user can do, such as an edit."""
+    """A change that a user can make, such as an edit."""
 
     id: str  # the same when the program is recorded again
     kind: Kind
@@ -79,7 +79,7 @@ class Change(Record):
 
 
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with unique ids: repeated ids get a number, in order of their lines."""
+    """Return the changes with unique ids: number repeated ids in order of their lines."""
     used: Counter[str] = Counter()
     found = list(changes)
     for at in sorted(range(len(found)), key=lambda k: found[k].place or ("", 0)):

@@ -38,7 +38,7 @@ class StepKinds(Record):
 
 
 class Steps(Record):
-    """How steps were found and how long they took. ``tables.steps`` has one row per step."""
+    """The source, number, and duration of steps. ``tables.steps`` has one row per step."""
 
     source: StepSource
     note: str | None = None
@@ -63,9 +63,9 @@ class PhaseTime(Record):
 
 
 class DeviceTimeline(Record):
-    """How one device spent a regular step.
+    """The time that one device spent in each phase of a regular step.
 
-    For idle time, the phase is the reason why the device waited.
+    The phase of idle time is the reason why the device waited.
     """
 
     host: str
@@ -77,7 +77,7 @@ class DeviceTimeline(Record):
 
 
 class DeviceTimes(Record):
-    """How the devices spent their time."""
+    """The time that each device spent in each phase."""
 
     devices: tuple[DeviceTimeline, ...]
     shift_us: Us = 0.0  # largest shift of a device's times, so that launches precede kernels
@@ -126,7 +126,7 @@ class TransferNode(Record):
 
 
 class TransferEdge(Record):
-    """All copies in one direction between two nodes or two devices."""
+    """All copies in one direction between two nodes, or between two devices."""
 
     source: str
     target: str
@@ -156,7 +156,7 @@ class SmallTransfersEdge(Record):
 
 
 class SmallTransfersRecord(Record):
-    """Many small copies per step. Their fixed cost far exceeds the cost of their bytes."""
+    """Many small copies per step whose fixed cost far exceeds the cost of their bytes."""
 
     source: str
     target: str
@@ -172,7 +172,7 @@ class SmallTransfersRecord(Record):
 
 
 class DeviceToHostSyncRecord(Record):
-    """A scalar that is copied to the host each step. Times are totals of the run."""
+    """A scalar that is copied to the host in each step. Times are totals of the run."""
 
     host: str
     device: str | None
@@ -243,7 +243,7 @@ class MemoryHolder(Record):
 
 
 class MemoryPeak(Record):
-    """The most memory that an allocator had in use. The parts add up to ``bytes``."""
+    """The peak memory use of an allocator. Its parts add up to ``bytes``."""
 
     at_us: Us
     bytes: Count
@@ -261,7 +261,7 @@ class MemoryPeak(Record):
 
 
 class MemoryGrowth(Record):
-    """Memory growth over steps that each ended with more memory in use than the step before."""
+    """Growth of memory use over steps that each ended with more than the step before."""
 
     steps: Count
     first_bytes: Count  # at the end of the first step
@@ -308,7 +308,7 @@ class InputFixRecord(Record):
 
 
 class InputHost(Record):
-    """How long each regular step of one host waited for input."""
+    """The wait of one host's regular steps for input, and the slow stage."""
 
     host: str
     verdict: InputVerdict
@@ -320,7 +320,7 @@ class InputHost(Record):
 
 
 class InputPipeline(Record):
-    """Whether the run's input pipelines (tf.data) keep up with its steps, and what helps."""
+    """The verdict on the run's input pipelines (tf.data), and fixes for slow ones."""
 
     verdict: InputVerdict
     text: str

@@ -1,4 +1,4 @@
-"""Loops over events; see `events.c`."""
+"""Wrappers of the loops over events in `events.c`."""
 
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ class Segments(NamedTuple):
 
 
 class Turns(NamedTuple):
-    """Executor events, sorted by thread and time."""
+    """Executor events, sorted by thread, then by time."""
 
     thread: NDArray[np.int32]
     start_ps: NDArray[np.int64]
@@ -57,7 +57,7 @@ _align = NativeFunction(
 
 
 def innermost(nested: Nested, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the innermost container event around each event, or -1."""
+    """Return the innermost container event that encloses each event, or -1."""
     found = np.full(len(is_container), -1, np.int64)
     _innermost(*nested, is_container, np.empty(len(nested.order), np.int64), found)
     return found
@@ -85,10 +85,10 @@ def begun_by_call(
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return the event that triggered each turn: the last one that ended before it in its call.
+    """Return the event that triggered each turn: the last one of its call that ended before it.
 
-    It is -1 if there is none, or if `links` (threads and times) already gives the trigger.
-    `calls` has the call and the end of each event.
+    It is -1 if there is none, if another turn contains this one, or if `links` (threads and times)
+    already gives the trigger. `calls` has the call and the end of each event.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -102,7 +102,7 @@ def align(
     is_open: NDArray[np.bool_],
     most_pairs: int,
 ) -> NDArray[np.int64]:
-    """Return the record of each event, or -1 if it is uncertain.
+    """Return the record that each event belongs to, or -1 if it is uncertain.
 
     `signature` is the signature of each record. `is_open` marks record sequences whose end is
     unknown. Sequences with more than `most_pairs` pairs of events and records are skipped.

@@ -12,7 +12,7 @@ from traceanalyzer.errors import NativeCodeError
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Load the library, which must have been compiled from the sources beside it."""
+    """Load the library and check that it was compiled from the sources beside it."""
     try:
         library = ctypes.CDLL(str(path))
         built = ctypes.c_uint32.in_dll(library, "sources").value
@@ -43,7 +43,7 @@ class NativeFunction:
         self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int64
 
     def __call__(self, *values: NDArray[Any] | int) -> int:
-        """Call the function and return its result: a count, or 0 if it counts nothing.
+        """Call the function and return its result, usually a count.
 
         Raises:
             TypeError: A column has the wrong type.

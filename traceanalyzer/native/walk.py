@@ -10,7 +10,7 @@ from traceanalyzer.native.library import NativeFunction
 
 
 class Walked(NamedTuple):
-    """Parts of spans, latest first."""
+    """The parts of some spans, latest part first."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -39,7 +39,7 @@ _Spans: TypeAlias = "tuple[NDArray[np.int64], NDArray[np.int64]]"  # start and e
 def busy_and_idle(
     busy: _Spans, transfers: _Spans, extent: tuple[int, int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-    """Divide a device's time into computing, copying and unattributed idle time.
+    """Divide a device's time into compute, copy, and unattributed idle time.
 
     `busy` has the disjoint intervals in which a kernel ran. `busy` and `transfers` are sorted by
     start. Return the start, end, phase, and transfer (or -1) of each part.
@@ -52,9 +52,9 @@ def busy_and_idle(
 
 
 def walk_back(columns: Sequence[NDArray[Any]]) -> Walked:
-    """Divide each span into the parts that its end waited for, latest part first.
+    """Divide each span into the parts that delayed its end, latest part first.
 
-    `columns` are the columns of `struct walk_back` in `walk.c` up to `device_stream`.
+    `columns` are the columns of `struct walk_back` in `walk.c`, up to `device_stream`.
     """
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     types = (np.int64, np.int64, np.uint8, np.int32, np.bool_)

@@ -26,13 +26,13 @@ class Space(NamedTuple):
 
     @classmethod
     def empty(cls, planes: int, strings: int) -> Space:
-        """Allocate columns for these numbers of planes and strings."""
+        """Allocate columns for the given numbers of planes and strings."""
         bounds = np.empty((2, planes), np.int64)
         return cls(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
 
 
 class PlaneTables(NamedTuple):
-    """Planes, lines, metadata, and stats. In a two-dimensional array, each row is a field."""
+    """Planes, lines, metadata, and stats. Each row of a two-dimensional array is a field."""
 
     plane: NDArray[np.int64]
     lines: NDArray[np.int64]
@@ -46,7 +46,7 @@ class PlaneTables(NamedTuple):
     def empty(
         cls, planes: int = 0, lines: int = 0, events: int = 0, names: int = 0, stats: int = 0
     ) -> PlaneTables:
-        """Allocate columns of these lengths."""
+        """Allocate columns of the given lengths."""
         return cls(
             np.empty((7, planes), np.int64),
             np.empty((5, lines), np.int64),
@@ -123,10 +123,10 @@ def scan_lines(
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Count the events and stats of each line in `part`, and cut damaged lines off at the damage.
+    """Count the events and stats of each line in `part`, and cut off damaged lines at the damage.
 
-    Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), the
-    number of unreadable bytes, and the number of places with unreadable bytes.
+    Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), and the
+    numbers of unreadable bytes and of places with such bytes.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -172,8 +172,8 @@ def intern_strings(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Number the distinct strings at some positions, in order of first appearance.
 
-    Return each string's number and each distinct string's first position. `seed` seeds the
-    hashes. If it is secret, no file can be crafted so that all its strings collide.
+    Return each string's number and each distinct string's first position. A secret `seed` of the
+    hashes prevents files crafted so that all their strings collide.
     """
     codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)

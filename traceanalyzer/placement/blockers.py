@@ -1,7 +1,7 @@
 """Finds the blockers of a node or an eager op by replaying its placement without them.
 
-Blockers are removed in the order in which they take effect, until the op moves. Those that did not
-have to be removed are then dropped. Each remaining blocker alone keeps the op on the CPU.
+Blockers are removed in the order in which they take effect, until the op moves to a GPU. Blockers
+that need not be removed are then dropped. Each remaining blocker alone keeps the op on the CPU.
 """
 
 from collections import defaultdict
@@ -45,7 +45,7 @@ class Blockers:
 
 
 def _find(attempt: _Attempt) -> Blockers:
-    """Remove blockers until an op moves to a GPU, then drop those that do not matter."""
+    """Remove blockers until an op moves to a GPU, then drop those that need not be removed."""
     found: list[Blocker] = []
     while (following := attempt(found)) is not None:
         known = {*found}
@@ -64,7 +64,7 @@ def _find(attempt: _Attempt) -> Blockers:
 
 
 def _tried_together(found: Iterable[Blocker]) -> Iterator[set[Blocker]]:
-    """Yield blockers one by one; to save time, yield large groups of similar blockers at once."""
+    """Yield blockers one by one, but large groups of similar blockers together to save time."""
     kinds: dict[tuple[object, ...], list[Blocker]] = defaultdict(list)
     for each in found:
         kinds[each.kind, each.refused, each.requested_device].append(each)
@@ -94,7 +94,7 @@ class BlockerFinder:
     """Finds the blockers of the nodes of one placement.
 
     To test a blocker, only a region of the graph is placed again without it: the node's colocation
-    group, and the groups of the nodes that decide its device. No other nodes matter.
+    group, and the groups of the nodes that decide its device.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -167,7 +167,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Yield a node, the nodes that it follows, and the consumers that decide their device."""
+        """Yield a node, the nodes that it follows, and the consumers that decide their devices."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:
@@ -191,7 +191,7 @@ def _attempt(
 
 
 def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Setting:
-    """Return the setting without some blockers; `device` replaces assigned and default devices."""
+    """Return a setting without some blockers; `device` replaces assigned and default devices."""
     has_default = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in removed)
     assigned = {b.node: device for b in removed if b.kind is BlockerKind.ASSIGNED}
     return replace(
@@ -204,7 +204,7 @@ def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Settin
 
 
 def _next(placement: Placement, node: int) -> Iterator[Blocker]:
-    """Yield the blockers of a node that take effect first. All are of one kind."""
+    """Yield the node's blockers of the kind that takes effect first."""
     if node in placement.region.around:  # its blockers are outside the region
         return
     setting, support = placement.setting, placement.nodes.support

@@ -1,6 +1,6 @@
-"""Explains CPU ops from the kernel registry alone, for traces without a capture file.
+"""Explains CPU ops by the kernel registry alone, for traces without a capture file.
 
-With a capture file, replaying the placement shows more.
+With a capture file, a replay of the placement explains more.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 def explanation_by_registry(
     op_type: str, input_types: Sequence[str] | None, version: str | None
 ) -> PlacementExplanation:
-    """Explain from the kernel registry alone why an op ran on the CPU."""
+    """Explain by the kernel registry alone why an op ran on the CPU."""
     kernels, rewritten = nearest(version), original(op_type)
     registry = kernels.registry
     ops = (op_type,) if rewritten is None else rewritten.ops
@@ -52,7 +52,7 @@ def explanation_by_registry(
 
 
 def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> Blocker | None:
-    """Return a blocker if no GPU kernel accepts the input types, whatever the other attributes."""
+    """Return a blocker if no GPU kernel accepts the input types, even with other attributes."""
     definition = registry.definition(op_type)
     try:
         known = {} if definition is None else definition.attributes_of_inputs(input_types)
@@ -67,7 +67,7 @@ def _by_types(registry: Registry, op_type: str, input_types: Sequence[str]) -> B
 
 
 def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
-    """Return the data types that kernels name but no GPU kernel accepts."""
+    """Return the data types for which an op has a CPU kernel but no GPU kernel."""
     support = support_of(registry, op_type)
     if support is None:
         return ()
@@ -81,13 +81,13 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Return a clause that says how many ops have a GPU kernel in the nearest known version."""
+    """Return a clause with the share of ops that have a GPU kernel in the nearest version."""
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:
         of = f"{of} (the version of the run is unknown)"
     elif not kernels.exact:
-        of = f"{of}, the nearest to {kernels.requested} whose kernels are known"
+        of = f"{of}, the nearest version to {kernels.requested} with known kernels"
     types = ops["type"].astype(str)
     able = types.map({op: _has_gpu_kernel(kernels.registry, op) for op in set(types)})
     if not able.any():
@@ -96,8 +96,8 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
         f"ops with a GPU kernel {of}: {int(able.sum()):,} of {len(ops):,} "
-        f"({percent_text(share)} of their time); they would likely run on a GPU if their dtypes "
-        "and the program's requests allow it"
+        f"({percent_text(share)} of the host time), which would likely run on a GPU if their "
+        "dtypes and requested devices allow it"
     )
     without = list(dict.fromkeys(types[~able]))
     return f"{text}; without a GPU kernel: {listed(without)}" if without else text

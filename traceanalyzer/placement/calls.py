@@ -36,7 +36,7 @@ class Call(NamedTuple):
 def calls_of(
     graph: Graph, attributes: Sequence[Attributes]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield the nodes of a graph that call functions, each with the names of these functions."""
+    """Yield each node of a graph that calls functions, with the names of these functions."""
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
@@ -57,7 +57,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Return the device of each data input of a node, or "" if the input is not a resource."""
+    """Return the device of each data input of a node, or "" for an input that is no resource."""
     found = []
     for text in graph.inputs[node]:
         if not text.startswith("^"):
@@ -123,7 +123,7 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
 def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
     """Return the recorded devices of arguments and results, and the arguments without a device.
 
-    A graph dump shows the device of an assigned node instead of its requested device.
+    A graph dump shows a node's assigned device, if it has one, instead of its requested device.
     """
     bound = (at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS)
     devices = {at: graph.devices[at] for at in bound}
@@ -134,9 +134,9 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on a machine, and the arguments that are guesses.
+    """Return the devices of arguments and results on a machine, and the guessed arguments.
 
-    An argument whose device is unknown is on the host if its type always is. Otherwise, it is on
+    An argument of unknown device is assumed to be on the host if its type always is, otherwise on
     the default device or on the device of the calling dataset.
     """
     elsewhere = call.results or call.default_device or machine.host
@@ -160,7 +160,7 @@ def as_bound(
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
     """Return the assigned or requested device of the node that computes a result.
 
-    Return "" if it is unknown, and None if the machine has no such device.
+    It is "" if unknown, and None if the machine has no such device.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -201,7 +201,7 @@ def dataset_calls(
     inputs: Sequence[str],
     device: str,
 ) -> Iterator[tuple[str, Call]]:
-    """Yield the functions that a dataset calls, each with its call.
+    """Yield the name and the call of each function that a dataset calls.
 
     `inputs` has the device of each resource input, and "" for other inputs. A function's last
     arguments are the tensors that it captured.
@@ -236,12 +236,12 @@ def dataset_calls(
 
 
 def is_of_dataset(function: str) -> bool:
-    """Return whether tf.data made a function from an argument of `map` or a similar method."""
+    """Return whether tf.data created a function for `map` or a similar method."""
     return function.startswith(_OF_DATASETS)
 
 
 def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the functions that a program's datasets call, by recorded calls or by their names."""
+    """Return the functions that a program's datasets call, found by their calls and names."""
     graphs = [instance.input for f in capture_file.functions for instance in f.instances]
     kinds = {(signature.op, signature.attributes) for signature in capture_file.signatures}
     kinds.update(*(zip(graph.ops, graph.attributes, strict=True) for graph in graphs))
@@ -251,10 +251,10 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the dataset functions that compute for a step instead of preparing its input.
+    """Return the dataset functions that do a step's work instead of preparing its input.
 
     Such a function reduces a dataset, is the body of a loop over one, or belongs to a stage that
-    uses a value of the function that builds the dataset. Stages before a prefetch are input.
+    uses a value of the function that builds the dataset. Stages before a prefetch prepare input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)
@@ -271,7 +271,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
-    """Yield the dataset functions in a graph that compute for its step."""
+    """Yield the dataset functions in a graph that do a step's work."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
@@ -295,7 +295,7 @@ def _sources(graph: Graph, node: int) -> Iterator[int]:
 
 
 def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
-    """Return whether a node's output is computed in the function or is one of its arguments."""
+    """Return whether a node computes a value from inputs, or is an argument with a value."""
     if graph.ops[node] == "_Arg":
         attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
@@ -310,7 +310,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return the nodes of each graph that kept a device, with the graph and node it came from."""
+    """Return, per graph, the nodes that kept a device, with the graph and node it came from."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):
@@ -333,7 +333,7 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, in
 
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return a session's graphs, restoring the original request of each node that kept a device."""
+    """Return a session's graphs with the original request of each node that kept a device."""
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)

@@ -1,4 +1,4 @@
-"""Groups of nodes that must share a device, and the device that is requested for each group.
+"""Groups of nodes that must share a device, and the device requested for each group.
 
 See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 """
@@ -50,7 +50,7 @@ class ColocationGroups:
         return top
 
     def bind(self, source: int, target: int) -> None:
-        """Put both ends of a resource edge into one group; the source's request has priority."""
+        """Join the groups of both ends of a resource edge; the source's request has priority."""
         a, b = self.root(source), self.root(target)
         if a == b:
             return
@@ -62,7 +62,7 @@ class ColocationGroups:
         self.join(a, b)
 
     def join(self, one: int, other: int) -> None:
-        """Put two nodes into one group."""
+        """Join the groups of two nodes."""
         a, b = self.root(one), self.root(other)
         if a == b:
             return
@@ -84,7 +84,7 @@ class ColocationGroups:
         self.types[a] = types
 
     def assign(self, root: int, device: str) -> None:
-        """Restrict a group to the device that a member is assigned to."""
+        """Restrict a group to a device that a member is assigned to."""
         name = parse_device(device)
         if self.assigned[root] != name:
             self.assigned[root] = self.assigned[root].merged(name)
@@ -109,7 +109,7 @@ class ColocationGroups:
         return found
 
     def _matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
-        """Sort by default device, then by kernel priority (see `FilterSupportedDevices`)."""
+        """Return matching devices, default first, then by priority (`FilterSupportedDevices`)."""
         key = (requested, types)
         if key not in self._found:
             priorities = dict(types)
@@ -122,9 +122,9 @@ class ColocationGroups:
 
 
 def _merge_types(one: Types, other: Types) -> Types:
-    """Return the device types in common, as `Member::MergeSupportedDevices` orders them.
+    """Return the common device types in the order of `Member::MergeSupportedDevices`.
 
-    If only one side has priorities, they are used. If the sides disagree on the order, none are.
+    If only one group has priorities, use these. If both disagree on the order, use no priorities.
     """
     if one == other:
         return one

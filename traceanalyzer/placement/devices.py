@@ -35,11 +35,11 @@ _LAST_PART: Final = re.compile(
 
 
 class DeviceNameError(ValueError):
-    """A text is not a device name."""
+    """Raised if a text is not a device name."""
 
 
 class DeviceConflictError(ValueError):
-    """Nodes that must share a device cannot be placed together."""
+    """Raised if nodes that must share a device cannot be placed together."""
 
 
 class DeviceName(NamedTuple):
@@ -52,7 +52,7 @@ class DeviceName(NamedTuple):
     id: int | None = None
 
     def __str__(self) -> str:
-        """Return the name as TensorFlow writes it, or "" if it requests nothing."""
+        """Return the name in TensorFlow's notation, or "" if it requests nothing."""
         address = zip(_ADDRESS, self[:3], strict=True)
         text = "".join(f"/{part}:{at}" for part, at in address if at is not None)
         if self.type is None and self.id is None:
@@ -69,7 +69,7 @@ class DeviceName(NamedTuple):
         return {part for part, mine, its in parts if None not in {mine, its} and mine != its}
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
-        """Return the combined request (`MergeDevNames`); if `soft`, drop differing types."""
+        """Return both requests combined (`MergeDevNames`); if `soft`, drop differing types."""
         if self == other:
             return self
         both, differing = other.overridden(self), self.differing(other)
@@ -99,7 +99,7 @@ ANYWHERE: Final = DeviceName()
 
 @lru_cache(maxsize=4096)
 def parse_device(text: str) -> DeviceName:
-    """Parse a full, partial, or short (`/gpu:0`) name like `DeviceNameUtils::ParseFullName`."""
+    """Parse a full, partial, or short (`/gpu:0`) name, as `DeviceNameUtils::ParseFullName` does."""
     if text == "/":
         return ANYWHERE
     found: dict[str, str | None] = {}
@@ -139,27 +139,27 @@ def asks_for_cpu(device: str) -> bool:
 
 
 def device_text(device: str) -> str:
-    """Return a device as programs write it, without the local job, replica, and task."""
+    """Return a device name without the local job, replica, and task: `/device:GPU:0`."""
     return device.removeprefix(LOCAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine's devices, on which a program can be placed."""
+    """The devices on which a program can be placed."""
 
     #: Full names in `DeviceSet::SortPrioritizedDeviceVector`'s order: GPUs first, then sorted.
     devices: tuple[str, ...]
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine with these devices, without those that run no ops, such as XLA's."""
+        """Return a machine with these devices, except those that run no ops, such as XLA's."""
         types = {device: parse_device(device).type for device in devices}
         found = [(_ORDER.index(kind), d) for d, kind in types.items() if kind in _ORDER]
         return cls(tuple(device for _, device in sorted(found)))
 
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
-        """Return a machine outside a cluster with this many GPUs and CPUs."""
+        """Return a machine outside a cluster with the given numbers of GPUs and CPUs."""
         numbers = [*((GPU, at) for at in range(gpus)), *((CPU, at) for at in range(cpus))]
         return cls.of(f"{LOCAL}/device:{kind}:{number}" for kind, number in numbers)
 
@@ -170,7 +170,7 @@ class Machine:
 
     @property
     def host(self) -> str:
-        """The machine's first CPU, which has the tensors that must be in host memory."""
+        """The machine's first CPU, whose memory contains the tensors that must be on the host."""
         return next(device for device in self.devices if is_of_type(device, CPU))
 
     def matching(self, requested: DeviceName) -> Sequence[str]:

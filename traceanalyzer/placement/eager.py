@@ -1,4 +1,4 @@
-"""Replays TensorFlow's choice of the device for an eager op.
+"""Replays how TensorFlow chooses the device of an eager op.
 
 See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsToCpu`
 (core/common_runtime/eager: eager_operation.cc, placement_utils.cc) and
@@ -108,7 +108,7 @@ def place_eager(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Complete an op's attributes from its input types. Return them, or None and the reason."""
+    """Return an op's attributes, completed from its input types, or None and the reason."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""
@@ -135,7 +135,7 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
 
 
 def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
-    """Return the best device by kernel priority, then device (`SelectBestMatchingDevice`)."""
+    """Return the device with the best kernel priority (`SelectBestMatchingDevice`), or ""."""
     devices = machine.matching(requested)
     found = (d for kind in support.names for d in devices if parse_device(d).type == kind)
     return next(found, "")

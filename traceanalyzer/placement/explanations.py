@@ -1,6 +1,6 @@
-"""Explains why each CPU op of a captured program is not on a GPU.
+"""Explains why CPU ops of a captured program are not on a GPU, by replaying their placement.
 
-The placement is replayed, and blockers are found by replaying it again without them.
+Blockers are found by replaying the placement again without them.
 """
 
 import re
@@ -32,7 +32,7 @@ Basis: TypeAlias = Literal["replay", "registry", "inference", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementExplanation:
-    """The known blockers of an op."""
+    """The known blockers of an op, and how certain they are."""
 
     type: str  #: the op type as the program has it, before rewrites
     #: Blockers in the order in which they take effect; each alone keeps the op on the CPU.
@@ -53,7 +53,7 @@ class PlacementExplanation:
 
 
 class RecordedOp(Protocol):
-    """An op's record in a capture file: an eager op's signatures, or a function and its node."""
+    """An op's record in a capture file: an eager op's signatures, or a function and a node."""
 
     @property
     def signatures(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -117,7 +117,7 @@ class ReplayedExplanations:
         return most if is_one else doubted(most, CALLS_DIFFER)
 
     def is_at_border(self, record: RecordedOp) -> bool:
-        """Return whether a node sends a value to another device or gets one from it."""
+        """Return whether a node sends a value to another device or receives one from it."""
         self._calls(record)
         for placed in self._instances.get(record.function, ()):
             placement = placed.placement
@@ -220,7 +220,7 @@ class ReplayedExplanations:
         )
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
-        """Return how the replay on the own machine contradicts the recording, or ""."""
+        """Return how a replay on the program's own machine contradicts the recording, or ""."""
         function = self._capture_file.function(placed.function)
         recorded = self._recorded.functions.get(placed.function, ())
         own = next((each for each in recorded if each.instance == placed.instance), None)
@@ -233,12 +233,12 @@ class ReplayedExplanations:
 
 
 def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
-    """Drop requests that TensorFlow copied from another blocker: they disappear with it.
+    """Drop requests that TensorFlow copied from another blocker, since they disappear with it.
 
     TensorFlow copies a variable's request to the nodes that an optimizer creates for the variable
     (`colocate_with`) and to its initial assignment (`_init_from_args`, resource_variable_ops.py).
-    It copies requests inside an inlined function to the nodes at the function's ends, and the
-    device of grouped ops to the node that `tf.group` creates (`group`, control_flow_ops.py).
+    It copies requests inside an inlined function to the nodes for its arguments and results, and
+    the device of grouped ops to the node that `tf.group` creates (`group`, control_flow_ops.py).
     """
     blockers = [b for b in blockers if not _groups_others(b)] or blockers
     ends = [b for b in blockers if b.kind is BlockerKind.REQUEST and _END.match(b.name)]
@@ -266,9 +266,9 @@ def _reads_handle(blocker: Blocker) -> bool:
 
 
 def _is_of_unknown_call(blocker: Blocker) -> bool:
-    """Return whether this is the request of a call whose line was not recorded.
+    """Return whether a request comes from a scope around a call whose line was not recorded.
 
-    A branch of a condition has the scopes around the condition, so its ops request the same.
+    A branch of a condition has the scopes around the condition, so its ops request the same device.
     """
     is_request = blocker.kind is BlockerKind.REQUEST and bool(blocker.called_in)
     return is_request and blocker.scope_frame is None
@@ -282,7 +282,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Add a doubt, if there is one, to an explanation, and lower its certainty to match."""
+    """Add a doubt, unless it is "", to an explanation, and lower its certainty accordingly."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

@@ -1,9 +1,9 @@
-"""How Keras uses XLA and cuDNN if TensorFlow has a GPU.
+"""Explains how Keras uses XLA and cuDNN if TensorFlow has a GPU.
 
-Keras 3 chooses cuDNN for LSTM and GRU while it builds the graph. Keras 2 builds two functions with
-one interface: a loop, which it calls, and one for GPUs (tf_keras/src/layers/rnn/lstm.py,
-`lstm_with_backend_selection`; read in 2.12 to 2.21). After placement, Grappler replaces calls of
-the loop and its gradient that are on a GPU, if cuDNN accepts their masks
+Keras 3 chooses cuDNN for LSTM and GRU while it builds the graph. Keras 2 (2.12 to 2.21) builds two
+functions with the same interface: a loop, which it calls, and one for GPUs
+(`lstm_with_backend_selection`, tf_keras/src/layers/rnn/lstm.py). After placement, Grappler replaces
+calls of the loop and its gradient on a GPU, if cuDNN accepts their masks
 (core/grappler/optimizers/implementation_selector.cc).
 """
 
@@ -50,7 +50,7 @@ class RecurrentLayer(NamedTuple):
 
     @classmethod
     def of(cls, layer: Mapping[str, Json], keras_version: str) -> RecurrentLayer:
-        """Read a recorded layer."""
+        """Build the record from a layer's recorded options."""
         options = _CUDNN["options"].items()
         given = ((option, layer.get(option, needed), needed) for option, needed in options)
         refused = [f"{option}={value!r}" for option, value, needed in given if value != needed]
@@ -71,7 +71,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """A clause that says why the layer also runs as a loop on a GPU."""
+        """A clause with the reason why the layer runs as a loop even on a GPU."""
         return _TEXTS["refusal"].format(layer=self.text, obstacle=self.obstacle)
 
 
@@ -95,13 +95,13 @@ class KerasModel(msgspec.Struct, frozen=True):
 
     @property
     def keeps_xla_out(self) -> list[str]:
-        """The layers that keep Keras from using XLA on a GPU, whatever `jit_compile` is."""
+        """The layers that keep Keras from using XLA on a GPU, regardless of `jit_compile`."""
         named = [f"{name} ({kind})" for name, kind in self.not_compilable]
         return [*named, *(layer.text for layer in self.layers if layer.forbids_xla)]
 
     @property
     def is_never_compiled(self) -> bool:
-        """Whether the program or a layer rules out XLA for the model's steps on every machine."""
+        """Whether the program or a layer rules out XLA for the model's steps on any machine."""
         is_forbidden = self.is_auto is False and self.jit_compile is False
         return is_forbidden or (self.is_listed and bool(self.keeps_xla_out))
 
@@ -127,7 +127,7 @@ def strategies(capture_file: CaptureFile) -> list[str]:
 
 
 class Keras:
-    """How Keras uses XLA and cuDNN in a captured program, as recorded and with a GPU."""
+    """The use of XLA and cuDNN by Keras in a captured program, as recorded and with a GPU."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -143,7 +143,7 @@ class Keras:
     def remarks(self) -> Iterator[tuple[Severity, str, str]]:
         """Yield severity, id, and text of remarks on XLA and cuDNN in a run with a GPU.
 
-        The reasons not to use XLA are in the order in which Keras checks them
+        Reasons not to use XLA are in the order in which Keras checks them
         (`_resolve_auto_jit_compile` and `model_supports_jit`, trainers/trainer.py, 3.8 and 3.15).
         """
         devices = noted(self._capture_file, "physical")
@@ -157,7 +157,7 @@ class Keras:
                     f"XLA cannot compile {listed(model.keeps_xla_out)}": model.keeps_xla_out,
                     "the program uses a distribution strategy": strategies(self._capture_file),
                     "the program requests deterministic ops": self._is_deterministic,
-                    'with jit_compile="auto", Keras chose not to use it': model.is_auto,
+                    'with jit_compile="auto", Keras chose not to use XLA': model.is_auto,
                     "the layers can be compiled, but the program sets jit_compile=False": True,
                 }
                 why = next(reason for reason, is_given in reasons.items() if is_given)
@@ -197,7 +197,7 @@ class Keras:
             yield _TEXTS["unknown"].format(larger=_TEXTS["larger"])
 
     def _layers_of(self, node: str) -> list[RecurrentLayer]:
-        """Return the layers whose loop can contain a node, judging by the node's name scopes."""
+        """Return the layers whose loop may contain a node, judging by the node's name scopes."""
         scopes = node.split("/")
         at = next((k for k, scope in enumerate(scopes) if _LOOP.fullmatch(scope)), 0)
         outer = {re.sub(r"_\d+$", "", scope) for scope in scopes[:at]}.union(scopes[:at])
@@ -214,19 +214,19 @@ class Keras:
         """Return why Keras would not create an op on a GPU machine, or ""."""
         layers = self._layers_of(node)
         if layers and not any(layer.obstacle or layer.is_of_keras_2 for layer in layers):
-            return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) there, not as this loop"
+            return f"Keras runs {layers[0].text} as one cuDNN op ({_OP}) on a GPU, not as this loop"
         return ""
 
     def doubt(self, function: str, node: str) -> str:
         """Return why Keras may not create an op on a GPU machine, or ""."""
         # Only functions defined under the recorder belong to recorded models.
         if _is_loop_function(function) or self._is_unknown_loop(node):
-            return "Keras may run this loop as one cuDNN op there"
+            return "Keras may run this loop as one cuDNN op on a GPU"
         is_known = self._capture_file.definition(function) is not None
         are_all_known = is_known and 0 < len(self._models) < _MOST_MODELS
         is_excluded = are_all_known and all(model.is_never_compiled for model in self._models)
         may_compile = _STEP.match(function) and not is_excluded
-        return "Keras may compile its step with XLA there" if may_compile else ""
+        return "Keras may compile its step with XLA on a GPU machine" if may_compile else ""
 
 
 def _is_loop_function(function: str) -> bool:

@@ -31,7 +31,7 @@ _ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": 
 
 
 class QuestionError(TraceAnalyzerError):
-    """There is no such op, type, or version."""
+    """Raised if there is no such op, type, or version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
 
 
 def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
-    """Return the ops that have a kernel for CPUs and none for GPUs; see `answer`."""
+    """Return the ops that have a CPU kernel but no GPU kernel, with the defaults of `answer`."""
     found, data_type = _table(tf), _data_type(dtype)
     registry, ops = found.registry, []
     for op in registry.ops:
@@ -138,7 +138,7 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
-    """Return an answer as plain data for JSON."""
+    """Return an answer as a JSON-serializable dict."""
     found = asdict(record)
     if isinstance(record, KernelAnswer):
         del found["overall"]
@@ -198,7 +198,7 @@ def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
 def _usual(
     support: Support, combinations: tuple[Combination, ...], dtype: str
 ) -> tuple[Combination, ...]:
-    """Return the usual combinations: data of the type, sizes and indices of default types."""
+    """Return the combinations with data of type `dtype` and sizes and indices of default types."""
     found = combinations
     for name in support.types:
         attribute = support.definition.attributes[name]
@@ -219,7 +219,7 @@ def _taken(definition: OpDefinition) -> set[str]:
 
 
 def _since(op: str, version: str, dtype: str | None) -> str | None:
-    """Return the oldest version since which all versions up to this one have a GPU kernel."""
+    """Return the version since which all versions up to this one have a GPU kernel, or None."""
     first = None
     for earlier in reversed(supported()[: supported().index(version) + 1]):
         support = support_of(load(earlier), op)

@@ -1,33 +1,33 @@
-"""The files in `data/`, and the definitions of ops that they contain.
+"""Reads the files in `data/`, and the op definitions that they contain.
 
 The files are plain text with a paragraph for each op: its type, followed by a line for each fact,
 which starts with the TensorFlow versions that it applies to. `*` means every version that has a
 table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` are ranges of versions.
 
-`kernels.txt`, the kernels of a device type with the values that they accept for each attribute:
+`kernels.txt` lists the kernels of each device type, with the attribute values that they accept:
 
 ```
 GatherNd
 * GPU Tindices=int32,int64 Tparams=double,float bad_indices_policy="","DEFAULT" ; host=x priority=1
 ```
 
-Types are bare; strings, integers, and booleans are written as in JSON. After the `;` come
+Types are unquoted. Strings, integers, and booleans are written as in JSON. After the `;` are
 differences from a kernel's defaults: `host` (the arguments in host memory), `priority`, `label`,
 and `copy=2` if TensorFlow has the same kernel twice.
 
-`definitions.txt`, the definitions of ops:
+`definitions.txt` lists the definitions of ops:
 
 ```
 AddN
 * in inputs:$N*$T out sum:$T attr N:int>=1 T:type{double,float} name:string="a" stateful
 ```
 
-An argument has a bare type, or `$` and the attribute that gives the type. The prefix `$N*` gives
+An argument has a type, or `$` and the attribute that gives the type. The prefix `$N*` gives
 the number of tensors. The suffix `[]` means that the attribute is a list of types, and `&` means a
 reference. An attribute has a type, optionally followed by `>=` and the minimum value or length, by
 the allowed values in `{}`, and by `=` and the default in JSON, encoded as in a capture file.
 
-`colocation_exempt.txt` lists an op per line, with its versions. `versions.txt` lists the versions
+`colocation_exempt.txt` lists one op per line, with its versions. `versions.txt` lists the versions
 and the wheels that the tables were read from.
 """
 
@@ -74,7 +74,7 @@ def read(name: str) -> str:
 
 @cache
 def op_types(name: str) -> frozenset[str]:
-    """Return a set of op types from `op_types.toml`."""
+    """Return a named set of op types from `op_types.toml`."""
     return frozenset(data_files.toml("placement/data/op_types.toml")[name]["ops"])
 
 
@@ -87,14 +87,14 @@ def paragraphs(name: str) -> Mapping[str, str]:
 
 @cache
 def tabulated() -> Mapping[Minor, str]:
-    """Return the versions that have tables, oldest first, and the release each was read from."""
+    """Return the versions that have tables, oldest first, each with its source release."""
     lines = (line.split() for line in words(read(VERSIONS)))
     return MappingProxyType({minor_of(line[0]): line[1] for line in lines})
 
 
 @lru_cache(maxsize=1024)
 def minor_of(version: str) -> Minor:
-    """Return the minor version of a release."""
+    """Return the minor version of a release: (2, 21) for `2.21.0`."""
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
         msg = f"{version!r} is not a version of TensorFlow; write it like 2.21"
@@ -106,8 +106,8 @@ def nearest_minor(version: str | None) -> tuple[Minor, bool]:
     """Return the nearest version that has tables, and whether it is an exact match.
 
     Other builds (`2.13.0+nv23.7`), nightlies, and release candidates match their minor version,
-    but not exactly. For several versions (`between 2.4 and 2.5`), the last one counts. An unknown
-    version matches the newest one that has tables.
+    but not exactly. Of several versions (`between 2.4 and 2.5`), the last one counts. For an
+    unknown version, return the newest one that has tables.
     """
     oldest, *_, newest = tabulated()
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
@@ -125,7 +125,7 @@ def text(version: Minor) -> str:
 
 @lru_cache(maxsize=1024)
 def covers(range_: str, version: Minor) -> bool:
-    """Return whether version ranges, in the tables' notation, include a version."""
+    """Return whether version ranges such as `2.14,2.16-2.17` include a version."""
     if range_ == ALL:
         return True
     for part in range_.split(","):
@@ -165,11 +165,11 @@ def allowed_values(values: str) -> frozenset[str | int | bool]:
 
 
 class AttributesError(ValueError):
-    """Attributes are missing or do not match the op's definition."""
+    """Raised if attributes are missing or do not match the op's definition."""
 
 
 class InputTypesError(ValueError):
-    """An op cannot take inputs of the given types."""
+    """Raised if an op cannot take inputs of the given types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +193,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeDefinition:
-    """An attribute of an op."""
+    """An attribute in an op's definition."""
 
     type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
     has_default: bool = False
@@ -223,7 +223,7 @@ def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
 def _match(form: re.Pattern[str], specification: str) -> dict[str, Any]:
     found = form.fullmatch(specification)
     if found is None:
-        msg = f"not part of a definition: {specification!r}"
+        msg = f"cannot parse {specification!r} in an op definition"
         raise ValueError(msg)
     return found.groupdict("")
 
@@ -241,7 +241,7 @@ class OpDefinition:
 
     @classmethod
     def parse(cls, op: str, line: str) -> OpDefinition:
-        """Parse a line of `definitions.txt` that has been stripped of its versions."""
+        """Parse a line of `definitions.txt` without its versions."""
         parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
         words = line.split()
         for word in words:
@@ -262,7 +262,7 @@ class OpDefinition:
 
     @property
     def makes_handles(self) -> bool:
-        """Whether all outputs are resource handles, so the op computes nothing."""
+        """Whether all outputs are resource handles, so that the op computes nothing."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
@@ -285,12 +285,12 @@ class OpDefinition:
         else:
             number = self._value(argument.number_attr, attributes) if argument.number_attr else 1
             if type(number) is not int or not 0 <= number <= _MOST_TENSORS:
-                msg = f"{self.name}: attribute {argument.number_attr} is {number!r}"
+                msg = f"{self.name}: attribute {argument.number_attr} cannot be {number!r}"
                 raise AttributesError(msg)
             listed = [value] * number
         types = [dtype for dtype in listed if isinstance(dtype, str)]
         if len(types) != len(listed):
-            msg = f"{self.name}: attribute {name} is {value!r}"
+            msg = f"{self.name}: attribute {name} cannot be {value!r}"
             raise AttributesError(msg)
         return tuple(t + _REF for t in types) if argument.is_ref else tuple(types)
 
@@ -299,7 +299,7 @@ class OpDefinition:
             return attributes[name]
         definition = self.attributes.get(name)
         if definition is None or not definition.has_default:
-            msg = f"{self.name}: there is no attribute {name}"
+            msg = f"{self.name}: attribute {name} has no value"
             raise AttributesError(msg)
         return definition.default
 
@@ -312,7 +312,7 @@ class OpDefinition:
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
-        """Return the given attributes and, if all input types are known, those that they imply."""
+        """Return the given attributes, plus those that the input types imply if all are known."""
         return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
@@ -342,7 +342,7 @@ class OpDefinition:
         return found
 
     def _fits(self, argument: Argument, types: Sequence[str], found: dict[str, Json]) -> bool:
-        """Return whether an argument can have these types. Add implied attributes to `found`."""
+        """Return whether an argument can have these types; add implied attributes to `found`."""
         plain = [t.removesuffix(_REF) for t in types]
         new: dict[str, Json] = {}
         if argument.type_list_attr:

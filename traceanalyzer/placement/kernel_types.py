@@ -48,7 +48,7 @@ def python_name(dtype: str) -> str:
 
 
 class Combination(NamedTuple):
-    """Values of the constrained attributes, and the kernels that TensorFlow selects for these."""
+    """Values of the constrained attributes, and the kernels that TensorFlow selects for them."""
 
     values: Mapping[str, Json]  #: as in the capture file; for a list, its one element
     cpu: Kernel | None
@@ -57,7 +57,7 @@ class Combination(NamedTuple):
 
 
 class TypeSupport(NamedTuple):
-    """Whether all, some, or no combinations of attribute values have kernels."""
+    """The share of attribute value combinations that have kernels: all, some, or none."""
 
     cpu: Extent
     gpu: Extent
@@ -86,7 +86,7 @@ class Support:
 
     @cached_property
     def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
-        """The same as `overall`, for each constrained type attribute and type."""
+        """For each constrained type attribute, the support of each type."""
         return {
             name: {
                 dtype: extent_of(self.of_type(dtype, name))
@@ -98,7 +98,7 @@ class Support:
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
         """Return the combinations in which the data or the given attribute has type `dtype`.
 
-        Some kernels accept any type, even types that they cannot compute (Cast on a CPU). So all
+        Some kernels accept any type, even types that they cannot compute (Cast on a CPU). So the
         other attributes are limited to types that a kernel or the op's definition names.
         """
         names = self.main if attribute is None else (attribute,)
@@ -177,7 +177,7 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values of an attribute to look up, or only its default if it is not a type."""
+    """Return the values of an attribute to look up; for a non-type, its default if it has one."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]
@@ -189,7 +189,7 @@ def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> 
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
-    """Return whether a GPU kernel has all its data in host memory: the host then computes the op.
+    """Return whether a GPU kernel has all data in host memory, so that the host computes the op.
 
     Resource handles do not count as data, and an op that only needs a shape reads no data.
     """
@@ -271,9 +271,9 @@ def _supports(op: str) -> list[Support]:
 
 @cache
 def is_copied_to_host(op: str) -> bool:
-    """Return whether the host computes an op such as `Qr` for every type, from copied GPU data.
+    """Return whether the host computes an op, such as `Qr`, for every type from copied GPU data.
 
-    Sizes, indices, and scalars (`LinSpace`) do not count as such data.
+    Sizes, indices, and scalars (`LinSpace`) do not count as data here.
     """
     definition = definition_of(op)
     support = support_of(registries()[-1], op)
@@ -297,8 +297,8 @@ def casts_on_gpu(source: str, target: str) -> bool:
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
     """Return the sorted values of an attribute for which a GPU computes an op.
 
-    `value` is the current value, which rules out a node's GPU kernels. Kernels with all data in
-    host memory do not count, unless they have no data of that type (`VarHandleOp`).
+    `value` is a node's present value, which rules out its GPU kernels. Kernels with all data in
+    host memory do not count, unless the attribute gives no argument's type (`VarHandleOp`).
     """
     each = (_taken_in(registry, op, attribute, value) for registry in registries())
     known = [values for values in each if values is not None]
@@ -306,7 +306,7 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
 
 
 def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozenset[str] | None:
-    """Return these values in one version, or None if it lacks the op or may accept `value`."""
+    """Return `values_taken` in one version, or None if it lacks the op or may accept `value`."""
     definition = registry.definition(op)
     on_gpu = [kernel for kernel in registry.gpu_kernels(op) if not kernel.label]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]
@@ -331,7 +331,7 @@ def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozen
 
 
 def _is_wider(kernel: Kernel, other: Kernel, attribute: str) -> bool:
-    """Return whether a kernel accepts every node that another accepts, ignoring one attribute."""
+    """Return whether a kernel accepts all nodes that another accepts, ignoring an attribute."""
     return all(
         name in other.constraints and other.constraints[name] <= allowed
         for name, allowed in kernel.constraints.items()

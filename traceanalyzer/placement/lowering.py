@@ -41,8 +41,6 @@ class Lowered(NamedTuple):
 
 
 class _FunctionToInline(NamedTuple):
-    """A call of a function to inline."""
-
     name: str  # its nodes' prefix, without the slash
     function: str
     device: str  # requested for the call
@@ -66,11 +64,11 @@ def lowered(
     registry: Registry,
     numbered: Mapping[str, str],
 ) -> Lowered:
-    """Return a graph with the nodes of the functions that it calls.
+    """Return a graph in which the functions that it calls are inlined.
 
     Args:
         numbered: Known names of calls (`while/body/_7`), keyed by the name without its number
-            (`while/body/_`). Numbers of all other calls differ from TensorFlow's.
+            (`while/body/_`). The numbers of other calls differ from TensorFlow's.
     """
     return _Lowering(library, pool, registry, numbered).lower(graph)
 
@@ -110,7 +108,7 @@ class _Lowering:
         return Lowered(replace(graph_of(self._rows), producer=graph.producer), self._requests)
 
     def _add(self, graph: Graph, call: _FunctionToInline, given: Mapping[str, list[str]]) -> _Names:
-        """Add the nodes of a graph. The functions that it calls are added later."""
+        """Add a graph's nodes, and queue the functions that it calls."""
         prefix = f"{call.name}/" if call.name else ""
         is_full = len(self._rows) + len(graph) > _MOST_NODES
         functions = {
@@ -148,7 +146,7 @@ class _Lowering:
         return names
 
     def _functions(self, graph: Graph, at: int, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield the call name and the function of each call to inline at a node."""
+        """Yield the call name and the function of each call at a node that can be inlined."""
         op, known = graph.ops[at], self._set(graph, at)
         is_call = op.endswith("PartitionedCall")
         if op not in FORWARDED or known.get(_COMPILES) or not (is_call or known.get(_LOWERS)):
@@ -175,7 +173,7 @@ class _Lowering:
         self._devices[name] = device
 
     def _source(self, names: _Names, text: str) -> str:
-        """Translate an input such as `node:output:2` in a function; "" for an omitted output."""
+        """Translate an input of a function's node, such as `node:output:2`; "" if omitted."""
         name, _, output = text.lstrip("^").partition(":")
         mark = "^" if text.startswith("^") else ""
         number = self._number(names.graph, name, output)
@@ -203,7 +201,7 @@ class _Lowering:
         return self._pool.sets[graph.attributes[at]]
 
     def _prefixed(self, names: _Names, at: int) -> int:
-        """Return a node's attribute set, with its name's prefix added to its colocation groups."""
+        """Return a node's attribute set, with the prefix of its name added to colocation groups."""
         graph, known = names.graph, self._set(names.graph, at)
         groups = classes_of(known) if names.prefix else ()
         if not groups:

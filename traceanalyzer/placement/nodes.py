@@ -27,7 +27,7 @@ _LIST_OPS: Final = op_types("of_lists")
 
 
 class Edge(NamedTuple):
-    """An edge whose ends must share a device: a resource, a reference, or a dataset's input."""
+    """An edge that carries a resource, reference, or dataset, so its ends must share a device."""
 
     source: int
     target: int
@@ -153,7 +153,7 @@ class _Kind:
 
 
 def _is_held(dtype: str) -> bool:
-    """Return whether a type is a resource or a reference (`IsRefOrResourceGeneratorNode`)."""
+    """Return whether a dtype is a resource or a reference (`IsRefOrResourceGeneratorNode`)."""
     return dtype == "resource" or dtype.endswith("_ref")
 
 
@@ -199,7 +199,7 @@ def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
 def _of_host_elements(
     sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> Iterator[int]:
-    """Yield the nodes that take a list of elements that are always in host memory.
+    """Yield the nodes whose input is a list with elements that are always in host memory.
 
     `sources` has the nodes that make each node's variant inputs. As in TensorFlow, the last input
     is visited first, only queued nodes are visited after a type is found, and the last type counts.

@@ -50,7 +50,7 @@ def _choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
 
 
 def _gpu_questions(capture_file: CaptureFile) -> list[str]:
-    """Return the lines (`train.py:3`) where the program asks which GPUs there are."""
+    """Return the lines, such as `train.py:3`, where the program queries the machine's GPUs."""
     return [
         f"{PureWindowsPath(str(place[0])).name}:{place[-1]}"
         for place in noted(capture_file, "gpu_questions")
@@ -59,7 +59,7 @@ def _gpu_questions(capture_file: CaptureFile) -> list[str]:
 
 
 def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
-    """Return the program's distribution strategies that depend on the machine's GPUs."""
+    """Return the names of the program's distribution strategies that depend on the GPUs."""
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
@@ -67,7 +67,7 @@ def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
 
 
 class FreeChoices:
-    """The devices that a program may choose depending on the machine's GPUs."""
+    """The devices that a program may choose differently on a machine with GPUs."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
@@ -83,24 +83,24 @@ class FreeChoices:
             self.doubt = "the program's distribution strategy depends on the machine's devices"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
-        """Return an explanation with the certainty that it has on a machine with a GPU."""
+        """Return an explanation with its certainty for a machine with a GPU."""
         if {blocker.kind for blocker in explanation.blockers} == {BlockerKind.NO_KERNEL}:
             return explanation  # whatever the program chooses
         at = _line(explanation, self._chosen)
         if at and self._questions:
             return doubted(explanation, _choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
-            doubt = f"the program queries the GPUs at {listed(self._questions)} and may act on it"
+            doubt = f"the program queries GPUs at {listed(self._questions)} and may adapt to them"
         elif self._went_on:
             doubt = "the program continued after an error that may not occur with a GPU"
         elif at:
-            doubt = f"the device at {at} is computed or conditional"
+            doubt = f"the device requested at {at} is computed or conditional"
         else:
             return explanation
         return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
-        """Return the unknown device request that may put an op on the CPU, as text."""
+        """Return a clause about the unknown device request that may put an op on the CPU."""
         if at := _line(explanation, self._unsure & self._chosen):
             return _choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
@@ -130,7 +130,7 @@ MOST_ELEMENTS: Final = 64
 def pinned_by(
     capture_file: CaptureFile, *, is_of_session: bool
 ) -> Literal["program", "session"] | None:
-    """Return what enabled `pin_to_host_optimization` for session graphs or functions, or None."""
+    """Return whether the program or a session enabled `pin_to_host_optimization`, or None."""
     configs = capture_file.session_configs if is_of_session else ()
     for rewrites in (config.rewrites for config in configs if config.is_own):
         named = rewrites.get("optimizers")  # if given, all that runs
@@ -145,7 +145,7 @@ def pinned_by(
 
 
 def pins_nothing(capture_file: CaptureFile) -> bool:
-    """Return whether the optimizer is known to be off; False if the program was killed."""
+    """Return whether `pin_to_host_optimization` is known to be off."""
     is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
     return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
 
@@ -198,7 +198,7 @@ class Failure:
 
 
 def failure(capture_file: CaptureFile) -> Failure | None:
-    """Return the error that ended a program, if one did."""
+    """Return the error that ended a program, or None."""
     error = next((e for e in capture_file.errors if e.where == _ENDED), None)
     if error is None:
         return None
@@ -221,7 +221,7 @@ def failure(capture_file: CaptureFile) -> Failure | None:
 
 
 def gpus_required(capture_file: CaptureFile) -> int:
-    """Return how many GPUs a program needs if it failed for lack of one, or else 0."""
+    """Return the number of GPUs that a program needs if it failed for lack of one, else 0."""
     failed = failure(capture_file)
     if failed is None or not failed.missing:
         return 0

@@ -72,7 +72,7 @@ class Region(NamedTuple):
 
 
 class Placement:
-    """The devices that `Placer::Run` gives the nodes of a graph or of a region of it."""
+    """The devices that `Placer::Run` assigns to the nodes of a graph or of a region of it."""
 
     def __init__(self, nodes: Nodes, setting: Setting, region: Region | None = None) -> None:
         self.nodes = nodes
@@ -107,7 +107,7 @@ class Placement:
 
     @cached_property
     def members(self) -> Mapping[int, list[int]]:
-        """The nodes of each colocation group, in the graph's order, by the group's root."""
+        """The nodes of each colocation group in the graph's order, keyed by the group's root."""
         found = defaultdict(list)
         for at, root in self.roots.items():
             found[root].append(at)
@@ -125,7 +125,7 @@ class Placement:
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
-        """The reason why the replay may be wrong, for each node in doubt.
+        """For each node whose replayed device may be wrong, the reason.
 
         A doubt spreads to the node's colocation group, unless a member was assigned before the
         placer ran. It also spreads to nodes that may follow the node, if they have a choice.
@@ -167,7 +167,7 @@ class Placement:
         return self.setting.requested(self.nodes.graph, node)
 
     def _singletons(self) -> ColocationGroups:
-        """Return a group for each node (`ColocationGraph::InitializeMembers`)."""
+        """Return groups of one node each (`ColocationGraph::InitializeMembers`)."""
         nodes, setting = self.nodes, self.setting
         present = set(setting.machine.types)
         kept: dict[Types, Types] = {}
@@ -183,7 +183,7 @@ class Placement:
                 groups.assigned[at] = groups.requested[at] = self._read(at, setting.assigned[at])
                 continue
             if not types[at]:
-                self.failures.append((at, "no device here has a kernel for it"))
+                self.failures.append((at, "no device of the machine has a kernel for it"))
             name = self._read(at, self._requested(at))
             if name is not ANYWHERE:
                 groups.requested[at] = name
@@ -192,7 +192,7 @@ class Placement:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Parse a device name. Record a failure if TensorFlow would refuse it as malformed."""
+        """Parse a device name, and record a failure if it is malformed."""
         try:
             return parse_device(text)
         except DeviceNameError as error:
@@ -224,7 +224,7 @@ class Placement:
                         self.failures.append((at, str(error)))
 
     def _choose(self, order: Sequence[int]) -> None:
-        """Place nodes with inputs in order, then those without, which follow their consumers."""
+        """Place nodes with inputs in order, then nodes without, which follow their consumers."""
         nodes, around, assigned = self.nodes, self.region.around, self.setting.assigned
         waiting = []
         for at in order:
@@ -255,7 +255,7 @@ class Placement:
         return self._requested(followed) == beyond
 
     def _place(self, node: int, follows: Sequence[int], decision: Decision) -> None:
-        """Place a node with the nodes it follows if they agree, or else on its first candidate."""
+        """Place a node on the common device of `follows`, or else on its first candidate."""
         root = self.roots[node]
         candidates = self._groups.candidates(root)
         self.candidates.setdefault(root, candidates)

@@ -1,7 +1,7 @@
-"""Replays the placement of a whole program from its capture file, on its own machine or on another.
+"""Replays the placement of a captured program, on its own machine or on another.
 
-Eager ops come first, because they decide where resources are. Functions that the program calls come
-next, each with the devices of its arguments. Functions that those functions call come last.
+Eager ops are placed first, because they decide where resources are. Then come the functions that
+the program calls, each with the devices of its arguments, and last the functions that these call.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +43,7 @@ class FunctionPlacement:
 
 
 class ProgramPlacement:
-    """A placed program. Resources are placed before functions, and callers before callees."""
+    """The placement of a program: resources are placed before functions, callers before callees."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ProgramPlacement:
         """Place a program on a machine, by default its own.
 
         Args:
-            unsure_as_recorded: Whether to assume that uncertain requests are as recorded.
+            unsure_as_recorded: Whether to assume that uncertain requests are those recorded.
         """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
@@ -144,7 +144,7 @@ class ProgramPlacement:
         return placed
 
     def _call_of(self, at: int, signature: Signature) -> Call:
-        """Return the program's call of a function, with the devices of its arguments.
+        """Return the call of a function by the program, with the devices of its arguments.
 
         An argument is where its resource or tensor is, or on the host if it must be in host memory.
         See `GetDeviceForInput` (core/common_runtime/eager/execute.cc).
@@ -174,7 +174,7 @@ class ProgramPlacement:
         return calls.dataset_calls(file, definition, known, inputs, device)
 
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
-        """Yield the calls that a placed function makes.
+        """Yield the functions that a placed function calls, each with the call.
 
         The calling op's device is the default device, and the device of arguments outside host
         memory. See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc).
@@ -191,7 +191,7 @@ class ProgramPlacement:
             yield from ((callee, call._replace(doubt=caller.doubt)) for callee, call in found)
 
     def _unknown(self, function: Function) -> tuple[Call, ...]:
-        """Return the possible calls of a function without a recorded call, most usual first."""
+        """Return the possible calls of a function without a recorded call, most common first."""
         if is_session(function.name):
             return (Call(""),)
         if calls.is_of_dataset(function.name):
@@ -202,7 +202,7 @@ class ProgramPlacement:
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each distinct call.
 
-        On the program's own machine, the recorded placement shows which call made an instance.
+        On the program's own machine, use the call that best matches each instance's recording.
         """
         if is_session(function.name):
             yield from self._of_session(function, made[0])
@@ -219,7 +219,7 @@ class ProgramPlacement:
                 yield min(found, key=lambda each: each[0])[1]
 
     def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
-        """Place a session's graphs again. When a graph grows, its old nodes keep their devices."""
+        """Place a session's graphs. When a graph grows, its old nodes keep their devices."""
         found: list[FunctionPlacement] = []
         requesting = replace(function, instances=calls.with_requests(function.instances))
         for at, kept in enumerate(calls.kept_nodes(function.instances)):

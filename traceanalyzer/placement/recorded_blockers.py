@@ -35,7 +35,7 @@ _ADDS_A_VARIABLE: Final = "add_weight"
 
 
 class Site(NamedTuple):
-    """Where and how an op was created."""
+    """The source lines that created an op, and its attributes."""
 
     type: str
     name: str  # "" for an eager op, as is `function`
@@ -55,7 +55,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Yield an eager op's blocker with its recorded facts, once for each scope behind it."""
+        """Yield an eager op's blocker with recorded facts, once for each scope that caused it."""
         capture_file = self._capture_file
         resource, link = None, "own"
         if blocker.input is not None:
@@ -72,7 +72,7 @@ class BlockerRecords:
         return self._recorded(blocker, site, resource, [(scope, "") for scope in scopes], more)
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Yield a node's blocker with its recorded facts, once for each scope behind it."""
+        """Yield a node's blocker with recorded facts, once for each scope that caused it."""
         capture_file, graph = self._capture_file, placed.placement.nodes.graph
         at, kind = blocker.node, blocker.kind
         resource = self._resource(placed, blocker)
@@ -102,7 +102,7 @@ class BlockerRecords:
         scopes: Sequence[tuple[Scope, str]],
         more: dict[str, Any],
     ) -> Iterator[Blocker]:
-        """Yield a blocker once for each scope. A scope comes with the function called inside it."""
+        """Yield a blocker once per scope and function called inside it, or once without scopes."""
         made_at, made_in = self._maker_of(resource)
         found = replace(
             blocker,
@@ -125,7 +125,7 @@ class BlockerRecords:
             yield found
 
     def in_host_memory(self, site: Site, device: str) -> Blocker | None:
-        """Return the blocker of an op that is on a GPU but computed by the host, or None."""
+        """Return the blocker of an op that is placed on a GPU but computed by the host, or None."""
         definition = self._registry.definition(site.type)
         kernel = self._registry.find(site.type, GPU, site.given)
         if definition is None or kernel is None:
@@ -144,7 +144,7 @@ class BlockerRecords:
         )
 
     def eager_site(self, signature: Signature) -> Site:
-        """Return where an eager op was created, and its attributes, completed from its inputs."""
+        """Return an eager op's site, with attributes completed from its inputs."""
         known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
         if definition is not None:
@@ -155,7 +155,7 @@ class BlockerRecords:
         return Site(signature.op, "", "", frame, library, known)
 
     def node_site(self, placed: FunctionPlacement, node: int) -> Site:
-        """Return where a node was created."""
+        """Return a node's site."""
         graph = placed.placement.nodes.graph
         origin = origin_of(placed.function, graph, node)
         return Site(

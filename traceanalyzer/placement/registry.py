@@ -1,8 +1,8 @@
 """TensorFlow's kernel registry and op definitions by minor version, without importing TensorFlow.
 
-The data are from the Linux CUDA wheels that `data/versions.txt` names. Kernels are found as in
-TensorFlow's `FindKernelRegistration`, and device types as in `SupportedDeviceTypesForNode`
-(`core/framework/op_kernel.cc`, 2.12 to 2.21).
+The data are from the Linux CUDA wheels listed in `data/versions.txt`. Lookups follow TensorFlow's
+`FindKernelRegistration` and `SupportedDeviceTypesForNode` (core/framework/op_kernel.cc, 2.12 to
+2.21).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ADVISED: Final = (2, 12)  # the first version that `capture` records
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """A kernel, or several kernels that differ only in the values they allow."""
+    """A kernel, or several kernels that differ only in the attribute values they accept."""
 
     op: str
     device_type: str  #: `CPU`, `GPU` or `DEFAULT`
@@ -40,7 +40,7 @@ class Kernel:
 
     @classmethod
     def parse(cls, op: str, line: str) -> Kernel:
-        """Parse a line of `kernels.txt` that has been stripped of its versions."""
+        """Parse a line of `kernels.txt` without its leading versions."""
         before, _, after = line.partition(";")
         device_type, *constraints = before.split()
         facts = dict(fact.split("=", 1) for fact in after.split())
@@ -102,7 +102,7 @@ EVERYWHERE: Final = SupportedTypes(((GPU, 0), (CPU, 0)))
 class Registry:
     """The kernels and op definitions of one minor version of TensorFlow, built for CUDA.
 
-    An op is read from the tables when it is first needed.
+    Ops are read from the tables on first use.
     """
 
     def __init__(self, minor: Minor) -> None:
@@ -116,7 +116,7 @@ class Registry:
         self._definitions: dict[str, OpDefinition | None] = {}
 
     def with_others(self, kernels: Iterable[Kernel]) -> Registry:
-        """Return this registry with kernels added for ops that it does not define."""
+        """Return a registry with kernels added, except those of ops that TensorFlow defines."""
         found = Registry(self._minor)
         for kernel in kernels:
             if self.definition(kernel.op) is None:
@@ -130,7 +130,7 @@ class Registry:
         return tuple(op for op, lines in defined if [*kernel_tables.lines_of(lines, self._minor)])
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op for CPU, GPU, and DEFAULT, with any label."""
+        """Return all kernels of an op, whatever their device type and label."""
         if op not in self._kernels:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
@@ -146,10 +146,9 @@ class Registry:
         return self._definitions[op]
 
     def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op that a node can match.
+        """Return the kernels of an op whose constrained attributes the op has.
 
-        Some kernels constrain an attribute that the op lacks, so TensorFlow refuses every node
-        (`TopK`, `TileGrad`).
+        No node can match the op's other kernels (`TopK` and `TileGrad` have some).
         """
         definition, kernels = self.definition(op), self.kernels(op)
         if definition is None:
@@ -157,7 +156,7 @@ class Registry:
         return tuple(k for k in kernels if k.constraints.keys() <= definition.attributes.keys())
 
     def gpu_kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op that a node on a GPU can match, with any label."""
+        """Return the usable GPU and DEFAULT kernels of an op, with any label."""
         return tuple(k for k in self.usable_kernels(op) if k.device_type in {GPU, DEFAULT})
 
     def find(
@@ -165,8 +164,8 @@ class Registry:
     ) -> Kernel | None:
         """Return the kernel that TensorFlow uses for a node on a device type, or None.
 
-        This is the matching kernel of highest priority for the device type, or else for DEFAULT. If
-        two such kernels match (`StochasticCastToInt` in 2.13), TensorFlow refuses the node.
+        This is the matching kernel of highest priority for the device type, or else for DEFAULT.
+        TensorFlow refuses a node if two kernels tie (`StochasticCastToInt` in 2.13).
         `label` defaults to the node's `_kernel` attribute.
         """
         definition = self.definition(op)
@@ -186,7 +185,7 @@ class Registry:
     def supported_types(
         self, op: str, attributes: Attributes | None, functions: Collection[str] = frozenset()
     ) -> SupportedTypes:
-        """Return the device types that have a kernel for a node. Functions run anywhere."""
+        """Return the device types with a kernel for a node, or all types for a function call."""
         if self.definition(op) is None and not self.kernels(op):
             doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
             return replace(EVERYWHERE, doubt=doubt)
@@ -226,7 +225,7 @@ class Nearest(NamedTuple):
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """The certainty that a kernel missing here did not exist; few kernels are ever removed."""
+        """How certain it is that the requested version lacks a kernel that this registry lacks."""
         return "certain" if self.exact else "likely"
 
 
@@ -236,26 +235,26 @@ def supported() -> tuple[str, ...]:
 
 
 def load(version: str) -> Registry:
-    """Return the registry of a version that has tables, given as `2.21` or as a release of it."""
+    """Return the registry of a version that has tables, such as `2.21` or `2.21.0`."""
     return _registry(kernel_tables.minor_of(version))
 
 
 def registries() -> tuple[Registry, ...]:
-    """Return the registry of every version that advice covers, oldest first.
+    """Return the registries of the versions that advice must suit, oldest first.
 
-    Older registries only explain old traces: their lack of int64 kernels would rule out advice.
+    Older versions are left out: they lack int64 kernels, so little advice would suit them.
     """
     return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 
 
 def nearest(version: str | None) -> Nearest:
-    """Return the registry nearest to a version, or the newest one if the version is unknown."""
+    """Return the registry of the nearest version, or the newest if `version` is unknown."""
     minor, exact = kernel_tables.nearest_minor(version)
     return Nearest(_registry(minor), version, exact)
 
 
 def registry_of(capture_file: CaptureFile) -> Nearest:
-    """Return the registry of the program's TensorFlow, with kernels of the libraries it loaded."""
+    """Return the registry for a capture file, with the kernels of other libraries' ops added."""
     kernels = nearest(capture_file.tensorflow_version)
     others = []
     for each in capture_file.kernels:

@@ -1,6 +1,6 @@
-"""Finds a type with a GPU kernel for a variable or tensor whose type has no GPU kernel.
+"""Finds a dtype with a GPU kernel to replace the dtype of a variable or tensor without one.
 
-All results apply to every TensorFlow version from 2.12 on that has a table.
+The results hold for all TensorFlow versions from 2.12 on that have tables.
 """
 
 from collections import defaultdict
@@ -24,14 +24,14 @@ from traceanalyzer.placement.registry import registries
 
 
 class Target(NamedTuple):
-    """A type to cast to, and how the cast changes values ("" if it does not)."""
+    """A dtype to cast to, and what the cast loses ("" if nothing)."""
 
     dtype: str
     loss: str
 
     @property
     def in_brackets(self) -> str:
-        """The loss in parentheses, for the end of a clause; "" if there is no loss."""
+        """The loss in parentheses, after a space, or "" if there is none."""
         return f" ({self.loss})" if self.loss else ""
 
 
@@ -48,7 +48,7 @@ TARGETS: Final = {
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
-    """Return whether a GPU could compute a node with changed attributes, in every version."""
+    """Return whether a GPU could compute a node in every version if `attributes` were `value`."""
     changed = {**given, **dict.fromkeys(attributes, value)}
     for registry in registries():
         definition, kernel = registry.definition(op), registry.find(op, GPU, changed)
@@ -91,7 +91,7 @@ _MOST: Final = 200  # uses of one variable
 
 
 class _Use(NamedTuple):
-    """An op that uses a variable or its value, and the attribute that gives the value's type."""
+    """An op that uses a variable, and the name of the attribute that holds the variable's dtype."""
 
     op: str
     attributes: Attributes
@@ -99,7 +99,7 @@ class _Use(NamedTuple):
 
 
 class VariableUses:
-    """Finds the uses of variables in a captured program."""
+    """Finds dtypes that suit all uses of a variable in a captured program."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -107,16 +107,16 @@ class VariableUses:
         self._types: dict[int, tuple[str, ...] | None] = {}  # of resources
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the types with which all ops that use a variable can be on a GPU, best first.
+        """Return the dtypes with which all ops that use a variable have GPU kernels, best first.
 
-        Return None if no use was recorded, or too many uses to check.
+        Return None if no use can be checked, or if there are too many.
         """
         if id(resource) not in self._types:
             self._types[id(resource)] = _types(resource.dtype, self._of_resource(resource))
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return the types as `types_of_resource` does, for a variable that a node creates."""
+        """Return the same as `types_of_resource`, for a variable that a node creates."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -145,7 +145,7 @@ class VariableUses:
                     yield _Use(graph.ops[taker], known, name)
 
     def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
-        """Return the nodes that take a node's output, each with the position of the input."""
+        """Return the consumers of a node's output, each with the position of its input."""
         if id(graph) not in self._consumers:
             known = self._consumers[id(graph)] = defaultdict(list)
             for taker, inputs in enumerate(graph.inputs):
@@ -161,7 +161,7 @@ def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
 
 
 def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
-    """Return the attribute that gives the type of an input, or ""."""
+    """Return the name of the attribute with the dtype of input `slot`, or "" if unknown."""
     definition = definition_of(op)
     for argument in () if definition is None else definition.inputs:
         if argument.type_list_attr:

@@ -1,6 +1,6 @@
 """The `tf.device` scopes around recorded ops, and the devices they request on another machine.
 
-A scope can request the device of another object, which differs on another machine. An optimizer
+A scope can request the device of an object, and that device differs between machines. An optimizer
 creates its slots on the device of the variable (`add_variable_from_reference` of
 keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable where its handle is
 (`assign_fn` of eager/polymorphic_function/polymorphic_function.py), programs write
@@ -26,7 +26,7 @@ _IMPORTER: Final = "tensorflow/python/framework/importer.py"
 
 
 def origin_of(function: str, graph: Graph, node: int) -> tuple[str, str]:
-    """Return the definition that a node comes from, and the node's name there."""
+    """Return the name of the function that defines a node, and the node's name in it."""
     return (
         graph.origin_functions[node] or function,
         graph.origin_nodes[node] or graph.names[node],
@@ -38,10 +38,7 @@ def _inlined_call(graph: Graph, node: int) -> str:
 
 
 def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int:
-    """Return the node from which `colocate_with` copied a node's request, or -1.
-
-    `colocate_with` sets `_class`, and copies the request as well.
-    """
+    """Return the node whose request `colocate_with` copied when it set `_class`, or -1."""
     for group in classes_of(capture_file.attribute_set(graph.attributes[node])):
         at = graph.index(group)
         if at not in {-1, node} and graph.devices[at] == graph.devices[node]:
@@ -68,8 +65,8 @@ def scopes_of_node(
 ) -> Iterator[tuple[Scope, str]]:
     """Yield the scopes that request a node's device, innermost first.
 
-    Each scope comes with the function called inside it, or "" if the scope is around the node
-    itself. A node without a request has the device of the call that it was inlined from
+    Each scope comes with "" if it is around the node itself, or with the name of the inlined
+    function if it is around the call: an inlined node without a request gets the call's device
     (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc).
     """
     definition, name = origin_of(function, graph, node)
@@ -85,9 +82,9 @@ def scopes_of_node(
 def scopes_of_making(
     capture_file: CaptureFile, resource: Resource | None, below: int = document.LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes, innermost first, whose request gave a resource its device.
+    """Return the scopes that requested a resource's device, innermost first.
 
-    Resources numbered `below` or higher were created later, so they are ignored.
+    Ignore resources numbered `below` or higher, because they were created later.
     """
     if resource is not None and resource.signature >= 0:
         maker = capture_file.signatures[resource.signature]
@@ -114,7 +111,7 @@ def scopes_of_eager(
 def _of_owners(
     capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
-    """Replace requests for an object's device with the scopes around the object's creation."""
+    """Replace scopes that request an object's device with the scopes that gave it this device."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         origin = scope.origin
@@ -127,7 +124,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return the scopes up to a request for another device type, and whether there was one."""
+    """Return the scopes before any request for another device type, and whether there is one."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)
@@ -171,7 +168,7 @@ class ReadDevices:
         self._places: dict[int, str] = {}  # of ops, by signature
 
     def of_eager(self, signature: Signature) -> str:
-        """Return the requested device of an eager op or a call."""
+        """Return the device that an eager op or a call requests on the other machine."""
         scopes = (self._capture_file.scopes[number] for number in signature.scopes)
         return self._on_machine(_innermost(scopes), signature.scope)
 
@@ -204,7 +201,7 @@ class ReadDevices:
         return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
-        """Return the scope, around a node or an inlined call, that gives the node its device."""
+        """Return the scope around a node, its inlined call, or its colocated node, if any."""
         definition, name = origin_of(function, graph, node)
         scopes = _scopes_around(self._capture_file, definition, name)
         if scopes is None:
@@ -220,10 +217,10 @@ class ReadDevices:
 
 
 def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
-    """Yield the program's scopes that may request a different device on another machine.
+    """Yield the scopes that may request a different device on another machine.
 
-    Such a scope requests the device of a function's result or of an unknown object, or a device
-    that depends on the GPUs found. An imported graph may come from a machine without a GPU.
+    Such a scope requests a device that depends on the GPUs found, or the device of a function's
+    result or an unknown object. This includes scopes in imported graphs.
     """
     for scope in capture_file.scopes:
         is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen
@@ -251,7 +248,7 @@ _LIBRARY_SCOPES: Final = [
 
 
 def habit_of(name: str, version: str | None) -> str:
-    """Return the id of the library code that creates ops with such a name, or ""."""
+    """Return the id of the library code that requests the CPU for ops with this name, or ""."""
     minor = [*kernel_tables.nearest_minor(version)[0]]
     found = (
         habit

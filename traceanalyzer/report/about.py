@@ -1,4 +1,4 @@
-"""The section About the trace: its limits, devices, software, and command, and the glossary."""
+"""The "About the trace" section: limits, devices, software, command, and glossary."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -24,7 +24,7 @@ from traceanalyzer.units import NS_PER_S, PS_PER_US
 
 @once_per_run
 def run_info(run: Run) -> RunInfo:
-    """Return the facts about a run that the report contains."""
+    """Return a run's hosts, devices, TensorFlow version, command, and recording time."""
     facts = [host.tables.facts for host in run.hosts]
     levels = {f.host_level if f.host_level_source != "assumed" else None for f in facts}
     commands = [capture_file.command for _, capture_file in run.captured if capture_file.command]
@@ -43,7 +43,7 @@ def run_info(run: Run) -> RunInfo:
 
 
 def _recorded_at(run: Run) -> str | None:
-    """Return the time, in UTC, when the recording began, or None without a capture file."""
+    """Return when the recording began, in UTC, or None without a capture file."""
     starts_ns = [
         capture_file.sessions[host.session].start_ns
         for host, capture_file in run.captured
@@ -114,7 +114,7 @@ def _model(properties: dict[str, str]) -> str | None:
 
 
 def about(run: Run) -> b.Section:
-    """Return the section About the trace."""
+    """Return the "About the trace" section."""
     health, info = health_lines(run), run_info(run)
     tf, level = info.tf_version, info.host_tracer_level
     source = (tf.source or "").replace("_", " ")
@@ -141,6 +141,6 @@ def about(run: Run) -> b.Section:
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return the trace's limits, most severe first. With only one host, its name is left out."""
+    """Return the trace's limits, most severe first. Leave out the name of an only host."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))

@@ -55,7 +55,7 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
 
 
 def to_do(facts: PageFacts) -> Text:
-    """Return what to do next: the first change, or where to look."""
+    """Return the advice after the verdict: the first change, or where to look."""
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
     if not facts.changes:
@@ -117,7 +117,7 @@ def _change(change: Change) -> Text:
 
 
 def happened(facts: PageFacts) -> Text:
-    """State what happened, what it costs, where, and what the trace does not show."""
+    """Return the verdict: what happened, where, what it costs, and what the trace lacks."""
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
@@ -167,7 +167,7 @@ def _of_a_step(facts: PageFacts, us: float) -> Text:
     """Return a time and its share of the step, or of the mean step if there are several."""
     whole, share = t.time(facts.step_us or 0.0), t.part(us / (facts.step_us or us))
     if facts.has_steps and facts.steps != 1:
-        return t.fill("{} per step ({} of the mean, {})", t.time(us), share, whole)
+        return t.fill("{} per step ({} of the mean step, {})", t.time(us), share, whole)
     step = " step" * facts.has_steps
     return t.fill("{} of the {}{} recorded ({})", t.time(us), whole, step, share)
 

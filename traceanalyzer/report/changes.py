@@ -1,4 +1,4 @@
-"""What to change: the table of changes, and a card for each."""
+"""The changes in the report: a table, and a card for each change."""
 
 import ast
 import re
@@ -143,7 +143,7 @@ def _edits(change: Change) -> Iterator[b.Block]:
 
 
 def _instead(text: str) -> Iterator[b.Block]:
-    """Yield sentences as notes, and all other lines as Python code or shell commands."""
+    """Yield a text's sentences as notes, and its other lines as Python or shell code."""
     code = []
     for line in text.strip("\n").split("\n"):
         if "`" in line or _SENTENCE.fullmatch(line):
@@ -247,10 +247,7 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
 
 
 def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
-    """Yield the data path through CPU ops that take data from a GPU or return data to it.
-
-    Bytes are means over all runs of the ops.
-    """
+    """Yield the path of data from a GPU to CPU ops and back, with mean bytes per run of the ops."""
     transfers = facts.run.transfers
     to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
     arriving = transfers[to_host & transfers["consumer"].isin(ops["op_id"])]
@@ -272,7 +269,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
 
 
 def _path_end(copies: pd.DataFrame, end: str, bytes_after: float | None) -> Sequence[b.PathStep]:
-    """Return the producer or consumer (`end`) with the most transferred bytes."""
+    """Return the "producer" or "consumer" (`end`) of the most bytes, as a step of a data path."""
     if copies.empty:
         return ()
     sizes = copies["bytes"].fillna(0).groupby(copies[f"{end}_name"].astype(object)).sum()

@@ -1,4 +1,4 @@
-"""Facts that need no change, as one folded line each."""
+"""The "Nothing to change" section, with one fold for each topic."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -70,9 +70,9 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
 
 
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:
-    """Yield the causes that were checked and not found, except those that are still possible.
+    """Yield a table of the causes that were checked and not found.
 
-    If some ops are unexplained, only causes that recorded facts exclude are listed.
+    If some ops are unexplained, list only causes that recorded facts exclude.
     """
     possible = _possible_causes(facts)
     excluded = {out.cause: out.because for f in facts.findings.values() for out in f.ruled_out}

@@ -1,8 +1,8 @@
 """The report as one self-contained HTML file that loads nothing.
 
-Jinja renders all blocks that can be read without scripts. Any other block is a figure with a line
-of text, which the page's script draws from JSON in an inert script element. The Content Security
-Policy allows only the page's own style and scripts, which it lists by hash.
+Jinja renders all blocks that can be read without scripts. The page's script draws the other blocks,
+the figures, from JSON in an inert script element. The Content Security Policy allows only the
+page's own style and scripts, which it lists by hash.
 """
 
 import base64
@@ -38,7 +38,7 @@ _BY_PLACEMENT: Final = ("transfer", "cpu_op", "input", "on_cpu")
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
     """Return the page as HTML of at most `LARGEST_BYTES`, trimmed if necessary.
 
-    `markdown` has the texts that the page's buttons copy: one per card id, and the page's for "".
+    `markdown` maps card ids, and "" for the whole page, to the texts that the copy buttons copy.
     """
     rendered = b""
     for shown in smaller(page):
@@ -136,8 +136,8 @@ def environment() -> Environment:
 def _shown(value: object) -> object:
     """Return a value as the page shows it, with invisible characters replaced.
 
-    Jinja calls this on each expression before escaping it. Markup comes from templates, whose
-    expressions have already passed through here. An undefined name still raises its own error.
+    Jinja calls this on each expression before escaping it. Expressions inside Markup have been
+    through here already. An undefined name is returned as it is, so that Jinja raises its error.
     """
     return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
 

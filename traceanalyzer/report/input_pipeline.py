@@ -1,4 +1,4 @@
-"""Input pipelines in the report: whether they keep up, what is slow, and what helps."""
+"""Input pipelines in the report: the verdict, the slow stages, and fixes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -31,7 +31,7 @@ _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_
 
 
 def input_pipeline(run: Run) -> InputPipeline | None:
-    """Return the known facts about a run's input pipelines, or None if it has none."""
+    """Return the verdict, fixes, and stages of a run's input pipelines, or None if it has none."""
     use = run.input_pipeline
     if use is None:
         return None
@@ -99,8 +99,8 @@ def _slow(host: HostInput, run: Run) -> str:
     stages = stages.iloc[slow.row : slow.row + 1]
     row, (made,), (inside,) = stages.iloc[0], places(stages, run), places(stages, run, "function")
     text = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
-    text += f" limits the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
-    text += f"{percent_text(slow.in_wait_share)} of the wait is for it."
+    text += f" is the bottleneck: it is busy for {duration_text(slow.busy_ps)} per step, and "
+    text += f"during {percent_text(slow.in_wait_share)} of the wait."
     if isinstance(row["ops"], str):
         text += f" Its function{f' at {inside}' if inside else ''} runs {row['ops']}."
     if not pd.isna(row["python_ps"]) and row["python_ps"] > 0:

@@ -1,4 +1,4 @@
-"""The page as Markdown: one change, e.g. for an issue, or as many sections as fit into an issue."""
+"""The page as Markdown, for issues: one change, or as much of the page as fits."""
 
 import re
 from collections.abc import Iterable
@@ -45,10 +45,9 @@ def page_markdown(page: b.Page) -> str:
 
 
 def markdown_of(page: b.Page) -> dict[str, str]:
-    """Return the texts that the page's buttons copy.
+    """Return the text that each of the page's buttons copies.
 
-    The keys are card ids, `accept-<id>` for entries that accept a card's findings, and "" for the
-    whole page.
+    The keys are card ids, `accept-<id>` for a card's budget entries, and "" for the whole page.
     """
     cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
     accepted = {f"accept-{c.id}": "\n".join(map(_accepted, c.accepts)) for c in cards if c.accepts}
@@ -69,7 +68,7 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _text(text: b.Text) -> str:
-    """Return inline text as Markdown. Names become code, in which no character is special."""
+    """Return inline text as Markdown, with special characters escaped outside of code."""
     return "".join(map(_inline, text))
 
 

@@ -1,4 +1,4 @@
-"""Memory in the report: each allocator's peak, the ops that used it, and warnings."""
+"""Memory in the report: each allocator's peak, the ops that held the memory, and warnings."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -72,7 +72,7 @@ def _allocator(host: str, use: AllocatorUse, run: Run) -> m.AllocatorMemory:
 
 
 def _holders(groups: pd.DataFrame, run: Run) -> dict[str, Any]:
-    """Return the largest groups of blocks, with their ops' types and lines, as record fields."""
+    """Return the ops that hold the most memory, with their source lines, as record fields."""
     ops = run.ops[["op_id", "type", "source_file", "source_line"]]
     shown = groups.head(_MAX_HOLDERS).merge(ops, how="left", on="op_id")
     shown["file"] = shown_files(shown["source_file"], run)
@@ -110,7 +110,7 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
 
 
 def memory_tab(memory: m.Memory | None) -> b.Tab | None:
-    """Return the tab Memory, or None if no memory use was recorded."""
+    """Return the "Memory" tab, or None if no memory use was recorded."""
     if memory is None:
         return None
     several = len({allocator.host for allocator in memory.allocators}) > 1

@@ -1,4 +1,4 @@
-"""Everything known about single ops, for the page's drawer and `traceanalyzer analyze --op`."""
+"""Details of single ops, for the page's drawer and `traceanalyzer analyze --op`."""
 
 import re
 from collections import defaultdict
@@ -51,7 +51,7 @@ def ops_that_match(
     CPU ops come first. Within each group, ops are sorted by host time.
 
     Raises:
-        TraceAnalyzerError: None matches; the message names similar types.
+        TraceAnalyzerError: No op matches. The message suggests similar types.
     """
     ops, known_as = diagnosis.run.ops, _types_in_the_program(diagnosis)
     matches = [
@@ -75,7 +75,7 @@ def ops_that_match(
 
 
 def _types_in_the_program(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the types of CPU ops in the program, before TensorFlow's rewrites, by op id."""
+    """Return the types that CPU ops had before TensorFlow's rewrites, by op id."""
     there, known = diagnosis.on_a_gpu, diagnosis.cpu_ops
     if there is not None:
         known = {**there.analysis.on_host, **there.analysis.cpu_ops, **known}
@@ -128,7 +128,7 @@ def _facts(row: Any, in_program: str, *, has_hosts: bool) -> Iterator[tuple[str,
 
 
 def op_details(facts: PageFacts) -> dict[str, tuple[b.Block, ...]]:
-    """Return the drawers of the CPU ops and of the most expensive other ops, by op id."""
+    """Return the contents of the page's drawer for the most expensive ops, by op id."""
     run, ops = facts.run, ranked(facts.run.ops)
     on_cpu = ops["op_id"].isin(cpu_ops(run)["op_id"])
     ops = pd.concat([ops[on_cpu].head(_CPU_OPS), ops[~on_cpu].head(_OTHER_OPS)])
@@ -166,7 +166,7 @@ def _kernels(run: Run, op_ids: set[str]) -> dict[str, b.Table]:
 
 
 def _values(run: Run, op_ids: Collection[str]) -> dict[str, b.Table]:
-    """Return a table of inputs and outputs for each op: transferred ones first, then most bytes."""
+    """Return a table of each op's inputs and outputs, transferred values first, then by size."""
     moved = _transfers(run, op_ids)
     found: dict[str, list[dict[str, b.Cell]]] = defaultdict(list)
     for op_id, value in recorded_values(run, op_ids):
@@ -189,7 +189,7 @@ def _order(row: Mapping[str, b.Cell]) -> tuple[bool, str, float]:
 def _transfers(
     run: Run, op_ids: Collection[str]
 ) -> dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]]:
-    """Return each op's transfers, by direction (input or output) and by the op at the other end."""
+    """Return each op's transfers, by end ("input" or "output") and the op at the other end."""
     graph = run.transfer_graph
     found: dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]] = defaultdict(dict)
     for source, target, direction, sums in graph.edges(keys=True, data=True):

@@ -70,7 +70,7 @@ class Reasoner:
             yield b.Note(text=prose(sentence(SETTLED_BY)))
 
     def on_a_gpu(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401
-        """Yield where an op would be on a machine with a GPU, and why. Yield nothing if unknown."""
+        """Yield an op's predicted placement on a machine with a GPU, and the reasons, if known."""
         replay = self._diagnosis.on_a_gpu
         if replay is None or row.host not in self._captured or row.role != Role.COMPUTE:
             return
@@ -115,7 +115,7 @@ class Reasoner:
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
     ) -> tuple[_Reason, ...]:
-        """Return an op's blockers, and its findings whose causes no blocker has."""
+        """Return an op's blockers, and its findings with other causes."""
         blocked_by = []
         if cpu_op is not None:
             blocked_by = [self._blocked_by(cpu_op, each) for each in cpu_op.explanation.blockers]

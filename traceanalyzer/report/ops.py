@@ -1,4 +1,4 @@
-"""The tab Ops: one table of all ops."""
+"""The "Ops" tab: one table of all ops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def ops_tab(facts: PageFacts) -> b.Tab | None:
-    """Return the tab Ops, or None if there are no ops."""
+    """Return the "Ops" tab, or None if there are no ops."""
     run, costs = facts.run, facts.diagnosis.costs
     if run.ops.empty:
         return None
@@ -58,7 +58,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
 
 
 def ranked(ops: pd.DataFrame) -> pd.DataFrame:
-    """Sort CPU ops by GPU wait, followed by the other ops by host and kernel time."""
+    """Return CPU ops sorted by GPU wait, then the other ops sorted by host plus kernel time."""
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["in_input_pipeline"]
     waited = ops["exposed_ps"].astype("Int64").fillna(0).to_numpy(np.int64)
     time = (ops["host_self_ps"] + ops["kernel_ps"]).to_numpy(np.int64)
@@ -113,7 +113,7 @@ def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes, or of those predicted with a GPU."""
+    """Return the titles of each op's causes: the predicted ones if there is a prediction."""
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
     if there is not None:
@@ -145,7 +145,7 @@ def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
 
 
 def _packed(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack the rows. If they are too large, leave out the last ones."""
+    """Pack the rows, and drop the last ones if the data is too large."""
     packed = pack({str(name): _column(frame[name]) for name in frame}, total_rows)
     if len(packed.data) <= _MAX_BYTES or len(frame) == 1:
         return packed

@@ -11,8 +11,8 @@ The data is compressed in zlib's format (RFC 1950), which a browser's ``Decompre
   the second byte of every value, and so on, which compresses better.
 
 A number is ``(offset + raw) / per``. The largest integer of a type and NaN encode None. With
-``texts``, a raw value is the index of its text. Integers below a limit and times in nanoseconds
-are exact.
+``texts``, a raw value is the index of its text. Integers and times in nanoseconds are exact up to
+2**53.
 """
 
 import base64

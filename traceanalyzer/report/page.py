@@ -25,7 +25,7 @@ from traceanalyzer.report.transfers import transfers_tab
 def page_of(
     diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
 ) -> b.Page:
-    """Return the page of a diagnosed run. The section Explore requires `report`."""
+    """Return the page of a diagnosed run; without `report`, it has no "Explore" section."""
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
     made = (
         step_bar(facts),
@@ -49,10 +49,10 @@ def page_of(
 
 
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
-    """Put the change that makes a GPU visible last if the answer is a prediction with ops to move.
+    """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
 
-    It stays first if the machine has a GPU, if the program hides GPUs on every machine, or if it
-    failed for lack of one.
+    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed for
+    lack of one.
     """
     facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
     there, failed = diagnosis.on_a_gpu, facts.failure
@@ -64,7 +64,7 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
 
 
 def explore(facts: PageFacts, report: Report) -> b.Section | None:
-    """Return the section Explore, or None if nothing was recorded. Its tabs share a selection."""
+    """Return the "Explore" section with its tabs, or None if nothing was recorded."""
     made = (
         timeline_tab(facts.diagnosis),
         ops_tab(facts),

@@ -24,7 +24,7 @@ _NO_GPU: Final = "no_gpu_visible"
 
 
 class OpCounts(NamedTuple):
-    """The number of ops by where they would be on a machine with a GPU."""
+    """Predicted numbers of ops on the GPU and on the CPU of a machine with a GPU."""
 
     on_gpu: int = 0
     on_cpu: int = 0  # in each step, or unknown how often
@@ -41,7 +41,7 @@ class PageFacts:
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """The diagnosed run."""
         return self.diagnosis.run
 
     @cached_property
@@ -84,14 +84,14 @@ class PageFacts:
 
     @cached_property
     def failure(self) -> Failure | None:
-        """The error that ended the program, if one did."""
+        """The error that ended the program, or None."""
         return next(filter(None, (failure(captured) for _, captured in self.run.captured)), None)
 
     # --- the step --------------------------------------------------------------------------
 
     @cached_property
     def devices(self) -> tuple[DeviceSteps, ...]:
-        """How each device spent a step."""
+        """The time that each device spent on each part of its steps."""
         return step_parts(self.run)
 
     @cached_property
@@ -111,23 +111,23 @@ class PageFacts:
 
     @cached_property
     def step_us(self) -> float | None:
-        """The mean duration of a regular step on all devices, or None if nothing was recorded."""
+        """The mean duration of a regular step over all devices, or None if nothing was recorded."""
         return _mean([device.step_us for device in self.devices])
 
     def part_us(self, kind: StepPart) -> float:
-        """Return the time of a part of a step, averaged over all devices."""
+        """Return the mean time of a part of a step, over all devices."""
         return _mean([device.mean_us().get(kind, 0.0) for device in self.devices]) or 0.0
 
     # --- waiting for CPU ops -----------------------------------------------------------------
 
     def wait_of(self, device: DeviceSteps) -> float:
-        """Return how long a device waited for CPU ops per step, or 0 if unknown."""
+        """Return the time per step that a device waited for CPU ops, or 0 if unknown."""
         waits = device.waits_us
         return 0.0 if waits is None else float(waits.reindex(self.on_cpu["op_id"]).sum())
 
     @cached_property
     def wait_us(self) -> float | None:
-        """How long a device waited for CPU ops per step, on average, or None if unknown."""
+        """The mean time per step that a device waited for CPU ops, or None if unknown."""
         waits = [self.wait_of(device) for device in self.devices]
         return _mean(waits) if self.has_gpu_times else None
 
@@ -140,7 +140,7 @@ class PageFacts:
 
     @cached_property
     def op_waits_us(self) -> dict[str, float]:
-        """How long a device waited for each CPU op per step, averaged over all devices."""
+        """The mean time per step that a device waited for each CPU op, by op id."""
         waits = [device.waits_us for device in self.devices if device.waits_us is not None]
         total = pd.concat([pd.Series(dtype=float), *waits]).groupby(level=0).sum()
         mean = total.reindex(self.on_cpu["op_id"]).fillna(0.0) / max(1, len(waits))
@@ -155,7 +155,7 @@ class PageFacts:
 
     @cached_property
     def findings(self) -> dict[str, Finding]:
-        """All findings by id, including those of the prediction."""
+        """All findings by id, including predicted ones."""
         there = self.diagnosis.on_a_gpu
         predicted = () if there is None else there.findings
         return {finding.id: finding for finding in (*predicted, *self.diagnosis.findings)}
@@ -192,7 +192,7 @@ class PageFacts:
 
     @cached_property
     def with_a_gpu(self) -> OpCounts:
-        """The predicted number of ops on each device of a machine with a GPU."""
+        """The number of ops predicted for each device of a machine with a GPU."""
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()

@@ -25,7 +25,7 @@ _NONE_SUCH: Final = object()
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
     """Return a record with the given values, and its other fields taken from `found` by name.
 
-    `found` is an object or a mapping. For a field `total_us`, it can have `total_ps` instead.
+    `found` is an object or a mapping. If it lacks `total_us`, `total_ps` is converted.
     """
     read = found.get if isinstance(found, Mapping) else partial(getattr, found)
     for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
@@ -42,14 +42,14 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
 
 
 def tables(diagnosis: Diagnosis) -> m.Tables:
-    """Return the tables of the report, cut for reading."""
+    """Return the report's tables of ops and steps, limited in size."""
     origin_ps = min((host.start_ps for host in diagnosis.run.hosts), default=0)
     steps = table(in_us(diagnosis.run.steps, origin_ps), _MAX_ROWS)
     return m.Tables(ops=_op_table(diagnosis), steps=steps)
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
-    """Convert columns from picoseconds to microseconds; timestamps count from the origin."""
+    """Convert picoseconds to microseconds, and make timestamps relative to the origin."""
     out = {}
     for name, column in frame.items():
         if str(name).endswith("_ps"):
@@ -74,7 +74,7 @@ def table(
 
 
 def _op_table(diagnosis: Diagnosis) -> m.DataTable:
-    """Return the CPU ops that took the most time, followed by the other ops that took the most."""
+    """Return a table of the most expensive CPU ops, followed by the most expensive other ops."""
     run = diagnosis.run
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
@@ -133,7 +133,7 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def place_of(evidence: m.Evidence) -> str:
-    """Return as text where evidence was found, or "" if it is not about the run."""
+    """Return the place where evidence was found, as text, or "" if it is not from the run."""
     match evidence.where:
         case m.SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"

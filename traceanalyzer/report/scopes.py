@@ -1,4 +1,4 @@
-"""The tab Scopes: where the time went by name scope, as a tree.
+"""The "Scopes" tab: the time spent in each name scope, as a tree.
 
 An op's name contains the scopes in which the op was created, separated by slashes: Keras layers,
 `tf.Module`s, and other `tf.name_scope`s.
@@ -37,7 +37,7 @@ _Place: TypeAlias = tuple[int, str, str]  # the node above (-1: none), kind, lab
 
 
 def scopes_tab(run: Run) -> b.Tab | None:
-    """Return the tab Scopes, or None if no op took any time.
+    """Return the "Scopes" tab, or None if no op took any time.
 
     A CPU op's time is its host time. A device op's time is its kernel time; its host time, for
     the launch, is shown separately. Events of the runtime are left out.
@@ -75,7 +75,7 @@ def scopes_tab(run: Run) -> b.Tab | None:
 
 
 def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
-    """Yield the kinds and labels of the nodes from the root to each op."""
+    """Yield each op's path from the root, as the kinds and labels of its nodes."""
     columns = ("name", "function", "is_eager", "in_input_pipeline")
     for name, function, is_eager, in_pipeline in zip(*(ops[c] for c in columns), strict=True):
         parts = _CALLS.sub("", str(name), count=1).split("/", _MAX_DEPTH - 1)
@@ -93,7 +93,7 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
 def _nodes(
     places: list[_Place], values: NDArray[np.float64], op_of: dict[int, str]
 ) -> Iterator[b.IcicleNode]:
-    """Yield the longest nodes. The omitted children of a node become one node with their count."""
+    """Yield the nodes with the most time. A node's other children become one node."""
     above = np.array([place[0] for place in places])
     # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))

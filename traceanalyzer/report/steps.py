@@ -1,4 +1,4 @@
-"""How steps spent their time: the data, the step bar, and the tab "Steps and input"."""
+"""Steps in the report: the data, the step bar, and the "Steps and input" tab."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -58,7 +58,7 @@ def steps_of(run: Run) -> m.Steps:
 
 
 def left_out(kinds: m.StepKinds) -> list[str]:
-    """Return texts that say how many steps of each kind the figures exclude."""
+    """Return phrases that count the excluded steps, e.g. "2 far from the median"."""
     numbers = {words: getattr(kinds, kind) for kind, words in _LEFT_OUT.items()}
     return [f"{number:,} {words}" for words, number in numbers.items() if number]
 
@@ -72,7 +72,7 @@ def part_label(kind: m.StepPart) -> str:
 
 
 def timeline(run: Run) -> m.DeviceTimes | None:
-    """Return how each device spent its time, or None if nothing was recorded."""
+    """Return the time of each device by phase, or None if nothing was recorded."""
     found = step_parts(run)
     if not found:
         return None
@@ -95,7 +95,7 @@ def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
 
 
 def shift_us(run: Run) -> float:
-    """Return the largest shift of a device's times that puts kernels after their launches."""
+    """Return the largest correction of a device's clock, in microseconds."""
     shifts = (ps for host in run.hosts for ps in host.timeline.shifts_ps.values())
     return max((0, *shifts)) / PS_PER_US
 
@@ -104,7 +104,7 @@ def shift_us(run: Run) -> float:
 
 
 def step_bar(facts: PageFacts) -> b.Section | None:
-    """Return how each device spends a step, or where ops would be on a machine with a GPU."""
+    """Return the section with a bar of each device's mean step, or of predicted placements."""
     if facts.kind == "D":
         return _predicted_bar(facts)
     devices = sorted(facts.devices, key=lambda device: -facts.wait_of(device))
@@ -166,7 +166,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
 def steps_tab(
     devices: Sequence[DeviceSteps], steps: Steps | None, pipeline: InputPipeline | None
 ) -> b.Tab | None:
-    """Return the tab, or None if neither steps nor an input pipeline were recorded."""
+    """Return the "Steps and input" tab, or None if it would be empty."""
     facts = tuple(_facts(steps, devices))
     blocks: list[b.Block] = [b.KeyValues(rows=facts)] if facts else []
     if any(device.has_steps for device in devices):
@@ -189,7 +189,7 @@ def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tupl
     for device in devices:
         if device.overlap_share is not None:
             on = (part(device.overlap_share), " on ", b.Code(text=device.device or ""))
-            yield "Host and transfer time during compute", on
+            yield "Host and transfer time overlapping compute", on
 
 
 def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:

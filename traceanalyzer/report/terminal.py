@@ -1,7 +1,7 @@
 """The page in the terminal.
 
 The first screen has the answer, the step bar, and the changes, in at most 30 lines. The rest is
-printed on request. Names from traces are never read as markup.
+printed on request. Names from traces are never interpreted as markup.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +47,7 @@ _ASCII: Final = str.maketrans(
 
 
 def print_first_screen(page: b.Page, console: Console) -> None:
-    """Print the answer, where a step goes, and what to change, in at most 30 lines."""
+    """Print the answer, the step bar, and the changes, in at most 30 lines."""
     screen = Screen(console)
     blocks = [block for section in page.sections for block in section.blocks]
     rows = sum(len(block.rows) for block in blocks if isinstance(block, b.Changes))
@@ -85,14 +85,14 @@ class Screen:
     # --- text ----------------------------------------------------------------------------------
 
     def __call__(self, words: object, style: str = "") -> Text:
-        """Return words as text in which nothing is read as markup."""
+        """Return words as printable text, without interpreting markup."""
         said = visible(str(words))
         if not self._is_unicode:
             said = said.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii")
         return Text(said, style=style)
 
     def inline(self, text: b.Text, style: str = "") -> Text:
-        """Return text on one line, for the console to wrap."""
+        """Return inline text as a single line, which the console wraps."""
         return self(cut(one_line(plain(text)), _LONGEST), style)
 
     def heading(self, title: str) -> Text:
@@ -102,7 +102,7 @@ class Screen:
     # --- the first screen ----------------------------------------------------------------------
 
     def answer(self, page: b.Page) -> Lines:
-        """Yield the facts of the run, what happened, and what to do next."""
+        """Yield the facts of the run, the verdict, and the advice."""
         yield self(" · ".join(page.facts), QUIET)
         yield self.inline(page.happened, "bold")
         if page.next:
@@ -124,14 +124,14 @@ class Screen:
     # --- blocks --------------------------------------------------------------------------------
 
     def blocks(self, blocks: Iterable[b.Block]) -> Lines:
-        """Yield the renderables of some blocks."""
+        """Yield Rich renderables for blocks."""
         for block in blocks:
             parts = [block] if isinstance(block, b.Changes) else self._form.simple(block)
             for simple in parts:
                 yield from self._simple(simple)
 
     def inside(self, blocks: Iterable[b.Block]) -> Lines:
-        """Yield the renderables of some blocks, indented."""
+        """Yield Rich renderables for blocks, indented."""
         for part in self.blocks(blocks):
             yield Padding(part, (0, 0, 0, 2), expand=False)
 

@@ -27,8 +27,8 @@ _HEAPED: Final = re.compile(
 def visible(text: str) -> str:
     """Return the text with invisible characters replaced by their code points, e.g. ``⟨U+202E⟩``.
 
-    This keeps a name from a trace from hiding, reordering, or breaking the text around it. Each
-    letter keeps up to six combining marks, enough for any script.
+    Otherwise, names in a trace could hide, reorder, or break the text around them. Each letter
+    keeps up to six combining marks, enough for any script.
     """
     if not text.isprintable():
         text = "".join(
@@ -45,7 +45,7 @@ def _code_point(character: str) -> str:
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Cut the middle out of text that is too long. The end has an op's own name, so it stays."""
+    """Cut the middle out of text that is too long: an op's own name is at the end."""
     text = visible(text)
     if len(text) <= length:
         return text
@@ -61,7 +61,7 @@ def op_link(label: str, op_id: str | None) -> b.Inline:
 
 
 def transfer_words(direction: str) -> str:
-    """Return the text for a transfer in one direction."""
+    """Return the label of a transfer, such as "transfer, host to device"."""
     return f"transfer, {word('direction', direction)}"
 
 
@@ -69,7 +69,7 @@ def transfer_words(direction: str) -> str:
 
 
 def one_line(words: str) -> str:
-    """Return words on one line, with line breaks replaced by spaces."""
+    """Return words on one line, with line breaks and repeated spaces replaced by one space."""
     return _SPACES.sub(" ", words).strip()
 
 
@@ -96,12 +96,12 @@ def small(words: str) -> str:
 
 
 def terms() -> dict[str, str]:
-    """Return the glossary: each term with its meaning, in the order to read them."""
+    """Return the glossary: each term with its meaning, in reading order."""
     return {term["name"]: term["meaning"] for term in _data("terms")["term"]}
 
 
 def word(kind: str, value: str) -> str:
-    """Return the words in `words.toml` that describe a value of the report's data."""
+    """Return the words in `words.toml` for a value of the given kind in the report's data."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
 
@@ -121,7 +121,7 @@ def _data(name: str) -> dict[str, Any]:
 
 
 def prose(words: str) -> b.Text:
-    """Return words as text in which words between backticks are code."""
+    """Convert a string to inline text, in which parts between backticks become code."""
     parts = _CODE.split(_SPACES.sub(" ", words))
     inlines = (b.Code(text=part) if at % 2 else part for at, part in enumerate(parts))
     return tuple(part for part in inlines if part != "")
@@ -165,7 +165,7 @@ def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
 
 
 def figure(value: float, unit: str) -> RoundedFigure:
-    """Return a figure as every rendering shows it: three digits, a unit, and the exact value."""
+    """Format a value as every rendering shows it: three digits, a unit, and the exact value."""
     if unit == "us":
         return duration(value)
     if unit == "share":
@@ -178,7 +178,7 @@ def figure(value: float, unit: str) -> RoundedFigure:
 
 
 def quantity(value: float, unit: str) -> str:
-    """Return a figure with three digits and its unit."""
+    """Return a value as text, with three digits and its unit."""
     return str(figure(value, unit))
 
 
@@ -218,7 +218,7 @@ def table_of(  # noqa: PLR0913 - what a table has
     caption: b.Text = (),
     ids: Iterable[b.Target] = (),
 ) -> b.Table:
-    """Return a table with those columns in `tables.toml` that have a value in at least one row."""
+    """Return a table with its columns from `tables.toml`, except those without any value."""
     columns = columns_of(name)
     known = tuple(c for c in columns if any(row.get(c.name) is not None for row in rows))
     return b.Table(

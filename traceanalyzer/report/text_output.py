@@ -161,5 +161,5 @@ def cell_text(column: b.Column, value: b.Cell) -> b.Text:
 
 
 def is_figure(column: b.Column) -> bool:
-    """Return whether a column has figures, not text or code."""
+    """Return whether a column contains numbers rather than text or code."""
     return column.kind not in {"text", "code"}

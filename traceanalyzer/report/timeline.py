@@ -1,9 +1,8 @@
-"""The tab Timeline: all events, the arrows between them, and the largest gaps.
+"""The "Timeline" tab: all events, the arrows between them, and the largest gaps.
 
-If there are too many events, consecutive short ones are merged. Two events are merged if both, and
-the gap between them, are shorter than a threshold, and if both are in the same interval of four
-thresholds. No event is left out, and long events stay as they are. CPU ops with a known cause are
-merged only if they are a large part of all events.
+If there are too many events, consecutive short ones are merged: those that start in the same
+interval of four thresholds, if they and the gaps between them are shorter than one threshold. CPU
+ops with a known cause are merged only if they are a large part of all events.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -58,7 +57,7 @@ class Events(NamedTuple):
 
 
 def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
-    """Return the tab Timeline, or None if there are no events."""
+    """Return the "Timeline" tab, or None if there are no events."""
     run, findings = diagnosis.run, diagnosis.findings
     if not run.gpu_used and diagnosis.on_a_gpu is not None:
         findings = diagnosis.on_a_gpu.findings
@@ -75,7 +74,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
         command = b.Code(text="traceanalyzer tables PATH -o DIR --events")
         blocks.append(b.Note(text=(merged, time(events.merged_below_us), drawn, command)))
     if shifted_us := shift_us(run):
-        why = ", so that nothing begins before its launch."
+        why = ", so that no work begins before its launch."
         said = "Device times are shifted by up to "
         blocks.append(b.Note(text=(said, time(shifted_us), why)))
     blocks += gap_table(run)
@@ -142,9 +141,9 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return the names of the longest events plus one name per kind, and each old name's new row.
+    """Return the names to keep, and the row in them for each old name.
 
-    All other events, and merged events, get the name of their kind.
+    The names with the most time are kept. Other events, and merged ones, are named by kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0
@@ -232,7 +231,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge groups of events that begin at `first`. A group has the kind of its longest event."""
+    """Merge groups of events, given the first of each. A group has its longest event's kind."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)
@@ -253,10 +252,10 @@ def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) 
 def _arrows(
     lanes: Sequence[HostLane], events: Events, called: Sequence[EventName]
 ) -> NDArray[np.int64]:
-    """Return arrows between producer, transfer, and consumer for each lane's longest transfers.
+    """Return arrows to and from the longest transfers of each lane, as pairs of events.
 
-    The producer is the last event, before the transfer, of the op that made the value. The consumer
-    is the first event, after the transfer, of the op that takes the value.
+    They connect the producing op's last event before the transfer, the transfer, and the consuming
+    op's first event after it.
     """
     code: dict[str | None, int] = {None: -1}
     op = np.array([code.setdefault(name.op_id, len(code)) for name in called])

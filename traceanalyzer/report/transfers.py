@@ -98,7 +98,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
 def transfers_tab(
     run: Run, graph: m.TransferGraph | None, round_trips: Sequence[m.RoundTripRecord]
 ) -> b.Tab | None:
-    """Return the tab Transfers, or None if there are no transfers."""
+    """Return the "Transfers" tab, or None if there are no transfers."""
     if graph is None:
         return None
     count = sum(copies.count for copies in graph.devices)
@@ -153,7 +153,7 @@ def _small(small: m.SmallTransfersRecord, names: Mapping[str, str]) -> dict[str,
     remark = fill("{} each", in_bytes(small.bytes_each))
     if small.carrying_us is not None and small.total_us:
         carrying = percent_text(small.carrying_us / small.total_us)
-        remark = fill("{}; the bytes alone take {} of the time", remark, carrying)
+        remark = fill("{}; copying the bytes takes only {} of the time", remark, carrying)
     for edge in small.edges[:1]:
         source, target = (_node_link(end, names) for end in (edge.source, edge.target))
         remark = fill("{}; most from {} to {}", remark, source, target)
@@ -174,7 +174,7 @@ def _sync(sync: m.DeviceToHostSyncRecord) -> dict[str, b.Cell]:
     if sync.wait_us:
         remark = fill("{}; waited for {}", remark, time(sync.wait_us))
     if sync.idle_us:
-        remark = fill("{}; then GPU idle for {}", remark, time(sync.idle_us))
+        remark = fill("{}; then the GPU was idle for {}", remark, time(sync.idle_us))
     return {
         **vars(sync),
         "transfers": "of these: device-to-host sync",

@@ -1,1 +1,1 @@
-"""Turns the events of a trace into dataframes, in TensorFlow's terms."""
+"""Turns the events of a trace into dataframes of ops, kernels, transfers, and steps."""

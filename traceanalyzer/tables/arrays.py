@@ -24,7 +24,7 @@ def mask(flags: Iterable[object]) -> Flags:
 
 
 def named_like(plane: Plane, is_wanted: Test) -> Ints:
-    """Return the events whose name passes the test. Each distinct name is tested once."""
+    """Return the indices of events whose name passes the test. Test each distinct name once."""
     wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
@@ -78,7 +78,7 @@ def last_before(keys: Ints, at_ps: Ints, wanted: Ints, until_ps: Ints) -> Ints:
 def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[Ints, Ints]:
     """Number the distinct rows of some columns. Return each row's number, and the distinct rows.
 
-    Values are integers of at least -1.
+    Values must be integers of at least -1.
     """
     packed, room = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -145,7 +145,7 @@ def categorical(column: Strings) -> pd.Categorical:
 
 
 def in_line_order(plane: Plane) -> Ints:
-    """Sort the events of each line by start, with enclosing events before the events in them."""
+    """Return the order of each line's events by start, with enclosing events first."""
     order = np.arange(len(plane), dtype=np.int64)
     bounds = plane.lines.event_begin
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -158,7 +158,7 @@ def in_line_order(plane: Plane) -> Ints:
 
 
 def nested(plane: Plane, order: Ints) -> events.Nested:
-    """Return a plane's events as native code takes them. `order` is from `in_line_order`."""
+    """Return a plane's events for native code. `order` is from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 
@@ -176,7 +176,7 @@ def by_line(plane: Plane, event: Ints) -> Ints:
 
 
 def is_outermost(plane: Plane, event: Ints) -> Flags:
-    """Return a mask of the events, sorted by `by_line`, that no other event encloses."""
+    """Return a mask of the events that no other event encloses. `event` is from `by_line`."""
     line = plane.line_of[event]
     latest = pd.Series(plane.end_ps[event]).groupby(line).cummax()
     before = latest.groupby(line).shift(fill_value=np.iinfo(np.int64).min)

@@ -1,9 +1,9 @@
 """The kernels and transfers on one host's devices, and the calls that launched them.
 
-A call and the work that it launches share a correlation id. If several calls have the id of some
-work, its launch is unknown.
+A call and the work that it launches share a correlation id. The launch is unknown if several calls
+have that id.
 
-The profiler aligns the clocks of devices with the host's, and can be off. If work begins before its
+The profiler aligns device clocks with the host's clock, but not exactly. If work begins before its
 launch, the device's clock is early by the difference. If a call launches many kernels
 (`cuGraphLaunch`), only the first shows this. Clocks also drift, so some work is even earlier.
 """
@@ -207,8 +207,8 @@ def launched_by(
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
     """Return how early each device's clock is, in picoseconds.
 
-    Only the earliest work of each call counts, since later work waits for it. The few earliest
-    calls are ignored, because work can have another call's id.
+    Only the earliest work of each call counts, since later work waits for it. The most extreme 1%
+    of calls are ignored, because work can have another call's id.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max

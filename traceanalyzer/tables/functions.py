@@ -64,7 +64,7 @@ def called_functions(
     """Return the label of the function that each event ran in, and full names by label.
 
     On the calling thread, the enclosing call names the function. On other threads, the step id
-    identifies it: the executor's event and the call's `FunctionRun` share it. Ops that run to
+    identifies it: the executor's event has the same id as the call's `FunctionRun`. Ops that run to
     prepare a graph have a step id of their own, even within a call.
     """
     is_call = (names.kind == Kind.FUNCTION_CALL).tolist()
@@ -99,8 +99,8 @@ def called_functions(
 def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str, str]:
     """Return full names by label. A label such as `f` or `f#2` omits TensorFlow's counter.
 
-    The counter depends on everything that the program traced before, but its order does not. So
-    the labels are the same in another recording of the program.
+    The counter depends on everything that was traced before. The order of functions does not, so
+    labels numbered in this order are the same in every recording of the program.
     """
     found: dict[str, str] = {}
     for function in sorted(functions, key=lambda name: (*base_and_counter(name), name)):
@@ -120,7 +120,7 @@ def base_and_counter(called: str) -> tuple[str, int]:
 
 
 def _reduces(plane: Plane, order: Ints) -> Flags:
-    """Return a mask of the events that reduce a dataset, excluding the events of its stages."""
+    """Return a mask of the events that reduce a dataset, except the events of its stages."""
     is_around = mask(map(_OF_REDUCE.match, plane.names))[plane.name_of]
     around = innermost(plane, order, is_around)
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)
@@ -160,10 +160,10 @@ def _with_labels(
 
 
 def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the dataset functions that compute for a step.
+    """Name the dataset functions that compute part of a step.
 
-    A call belongs to the function that has all of the call's ops as nodes, and the fewest other
-    nodes. On a tie, a function that prepares input wins, as this is the usual case.
+    A call is attributed to the smallest function with nodes for all of the call's ops. On a tie, a
+    function that prepares input wins, because this is the usual case.
     """
     of_steps = functions_of_steps(capture_file)
     names_of_call = _calls_by_data(host) if of_steps else {}
@@ -210,7 +210,7 @@ def is_session_graph(function: str) -> bool:
 
 
 def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name session graphs if a program has several, as these often share node names."""
+    """Name the session graphs if there are several, since they often share node names."""
     names = {each.name for each in capture_file.session_graphs()}
     names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
     if len(names) < 2:  # noqa: PLR2004 - one graph needs no name

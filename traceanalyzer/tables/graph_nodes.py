@@ -6,8 +6,7 @@ it. If a function was placed several times, or several functions are possible, o
 they share are used.
 
 Types come from the attributes of the node that ran, and are unknown if these were not recorded (as
-in TensorFlow 2.12). The OpDef, which shows which attributes are types, must certainly be from
-the program's TensorFlow version.
+in TensorFlow 2.12) or if the known OpDef may differ from that of the program's TensorFlow version.
 """
 
 import re
@@ -66,9 +65,9 @@ class OpRecord:
 
 
 def as_typed(device: str | None) -> str | None:
-    """Return a requested device as the program wrote it, before TensorFlow completed it.
+    """Return a requested device without the job and task that TensorFlow added, or "" for none.
 
-    The result is "" if no device is requested; `tf.py_function` names only job and task.
+    It is also "" for `tf.py_function`, which requests only a job and a task.
     """
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 
@@ -92,7 +91,7 @@ class NodeTypes:
         self.of = cache(self._find)
 
     def _find(self, op: str, index: int) -> TensorTypes:
-        """Return a node's types. `index` is its attribute set, or -1 if not recorded."""
+        """Return a node's types. `index` is that of its attribute set, or -1 if not recorded."""
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
         if definition is None:  # an op from a custom op library
             return NOT_KNOWN
@@ -112,7 +111,7 @@ class NodeTypes:
 
 
 class GraphNodes:
-    """The graph nodes in a capture file."""
+    """Finds the graph nodes of ops in a capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -126,7 +125,7 @@ class GraphNodes:
         }
 
     def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
-        """Return the record of an op that ran in a function or in a function that it calls."""
+        """Return the record of an op that ran in a function or in one that this function calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
@@ -144,7 +143,7 @@ class GraphNodes:
         TensorFlow also runs ops outside of functions, on the CPU, to infer shapes while Python
         builds a graph (eval_const_tensor.cc, graph_runner.cc). So a recorded GPU does not count as
         the op's device, and nodes that are in no graph are looked up in the definitions. A node
-        in both has unknown types.
+        found in both has unknown types.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
@@ -173,7 +172,7 @@ class GraphNodes:
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
-        """The functions, in order, whose graphs contain a node, by the node's name."""
+        """For each node name, the functions whose graphs contain the node, in order."""
         graphs = [
             (graph.names, function.name)
             for function in self._capture_file.functions
@@ -201,7 +200,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look up an op in a function. `is_its_own` says that the op is known to have run there."""
+        """Look up an op in a function. `is_its_own`: the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -285,7 +284,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Return the record that all agree on, or None. Devices and types that differ are dropped."""
+    """Merge records, dropping types and devices that differ. None if lines or requests differ."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

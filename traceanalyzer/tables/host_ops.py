@@ -63,7 +63,7 @@ class Transfer(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """The inputs of eager ops that were copied to the op's device."""
+    """The inputs that were copied to the devices of eager ops."""
 
     event: Ints
     occurrence: Ints  #: the eager op's
@@ -253,7 +253,7 @@ def _edge(key: str, producer: str, consumer: str) -> Transfer | None:
 def _moves(
     plane: Plane, kind: NDArray[np.uint8], parent: Ints, number: Ints, edges: dict[Transfer, int]
 ) -> Moves:
-    """Find inputs copied for eager ops (`_Send input 0 from A to B`), and add to `edges`."""
+    """Find inputs copied for eager ops (`_Send input 0 from A to B`). Add new edges to `edges`."""
     event = named_like(plane, _EAGER_SEND.fullmatch)
     event = event[pick(kind, parent[event], Kind.OTHER) == Kind.EAGER_OP]
     edge_of_name = {}
@@ -271,10 +271,10 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     The key of a send or receive names the device that ran it. A function has one executor per
     device, so all ops that the same executor ran are on that device.
 
-    The inputs of an eager op are sent to its device. But some inputs of an op on a GPU must be in
-    host memory, and TensorFlow 2.3 to 2.11 sent these to the CPU (kernel_and_device.cc). Later
-    versions, whose `EagerExecute` names the op, do not (tested on an emulated GPU). So an input
-    sent to the CPU proves nothing, and is not even evidence in older traces.
+    The inputs of an eager op are sent to its device. But TensorFlow 2.3 to 2.11 also sent inputs to
+    the CPU if a GPU op needs them in host memory (kernel_and_device.cc). Later versions, whose
+    `EagerExecute` names the op, do not (tested on an emulated GPU). So an input sent to the CPU
+    proves nothing, and it is ignored in older traces.
     """
     plane, moves = host.plane, host.moves
     devices: dict[str, int] = {"": -1}

@@ -156,7 +156,7 @@ def _type(text: str) -> str | None:
 
 
 def _with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Link allocations, which record only an op's name, to the op's row if that name is unique."""
+    """Add op ids to allocations, which record only op names, if the name is unique."""
     named = ops[~ops["is_eager"]]
     single = named[~named["name"].duplicated(keep=False)]
     ids = dict(zip(single["name"], single["op_id"], strict=True))

@@ -1,9 +1,9 @@
 """Joins each op of a trace with its record in the capture file.
 
-Graph ops are looked up by function and name, once the op table has its rows. An eager op's event
-contains only its type, so eager ops get their records first. They have a row for each line, scope,
-and combination of types. The recorder lists the ops that each Python thread ran, in order
-(`CaptureFile.sequences`). From time to time, it writes a marker, `traceanalyzer:eager`, to the
+Graph ops are looked up by function and name, once the op table has its rows. Eager ops get their
+records earlier, because they have a row for each source line, scope, and combination of types, but
+their events contain only the op type. The recorder lists the ops that each Python thread ran, in
+order (`CaptureFile.sequences`). Now and then, it writes a marker, `traceanalyzer:eager`, to the
 trace, with the thread's number and the position of its next op. Between two markers, events are
 aligned with records by op type.
 
@@ -68,7 +68,7 @@ def join_rows(
     eager: tuple[OpRecord, ...],
     calls: dict[str, tuple[int, ...]],
 ) -> Joined:
-    """Find the record of each row. `eager` and `calls` are from `join_eager`."""
+    """Find the record of each row of the op table. `eager` and `calls` are from `join_eager`."""
     nodes, definitions = GraphNodes(capture_file), occurrences.host.definitions
 
     def record(row: Any) -> OpRecord | None:  # noqa: ANN401 - a named tuple of pandas'
@@ -91,7 +91,7 @@ def join_rows(
 
 
 def _has_own_optionals(capture_file: CaptureFile) -> bool:
-    """Return whether all optionals are the program's own; Keras and other libraries create some."""
+    """Return whether only the program itself creates optionals, and no library such as Keras."""
     known = {signature.op for signature in capture_file.signatures}
     for function in capture_file.functions:
         known.add(function.name)
@@ -105,9 +105,9 @@ def join_graphs(
     gpus: Sequence[str],
     placements: Sequence[str],
 ) -> Joined | None:
-    """Find the record of each row in graphs from other files; None if the trace has no functions.
+    """Join the rows with graphs from other files. Return None if the trace has no functions.
 
-    Such a graph may be from another call, so no device is certain.
+    Such a graph may be from another call of the function, so no device is certain.
 
     Args:
         gpus: Full names of the GPUs in the trace.
@@ -220,7 +220,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def eager_signatures(
     plane: Plane, order: Ints, capture_file: CaptureFile, session: int | None
 ) -> Codes:
-    """Return each event's signature, or -1 if it is no eager op or its signature is uncertain."""
+    """Return each event's signature, or -1 for events without a certain one."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])
@@ -259,8 +259,8 @@ def _records_after(
     """Return the records after each marker: begin, end, and whether the end is unknown.
 
     The end is known if another marker of the same thread and sequence follows on the line.
-    Otherwise, either the trace or the records may end first. A marker that matches no sequence, or
-    several, has no records.
+    Otherwise, the trace or the records may end first. A marker that matches no sequence, or several
+    of them, has no records.
     """
     thread, index = plane.integers("thread", marker), plane.integers("index", marker)
     line, place = plane.line_of[marker], index.values

@@ -37,8 +37,6 @@ _UNIQUE_NUMBER: Final = re.compile(r"(\.\d+)+\Z")  # of an XLA instruction
 
 
 class _Label(NamedTuple):
-    """The name and type of an op."""
-
     name: str
     type: str
     is_eager: bool = False
@@ -140,7 +138,7 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Return the label of each device event: the op that it names, or else the launcher's label.
+    """Return the label of each device event: that of the op it names, or else its launcher's.
 
     `launcher` is the label of the occurrence that launched each event, or -1. New labels are added
     to `labels`.
@@ -192,7 +190,7 @@ def _full_names(host: HostOps, device: Strings) -> Strings:
 
 
 def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
-    """Fill missing values with a single candidate. Return which rows had no device."""
+    """Fill missing values that have a single candidate. Return a mask of the devices filled."""
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0
     # Eager ops of one type are many ops: the function or device of one says nothing about others.

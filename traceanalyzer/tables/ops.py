@@ -38,7 +38,7 @@ def op_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, except for the counts of transfers.
 
-    Keys include the host's position in the run, since its name changes between recordings.
+    `host_index` is a part of op ids, since host names change between recordings.
     """
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
@@ -116,7 +116,7 @@ def _input_shapes(occurrences: OpOccurrences, records: Sequence[OpRecord | None]
 def _complete(seen: str | None, recorded: str | None) -> str | None:
     """Add types that the trace omits, such as those of resources and references.
 
-    If the trace and the record disagree, the trace counts.
+    If the trace and the record disagree, return the types in the trace.
     """
     if seen is None or recorded is None:
         return seen if recorded is None else recorded
@@ -138,7 +138,7 @@ def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
 
 
 def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
-    """Estimate how often each op ran without host events: the count of its most frequent kernel."""
+    """Estimate how often each op ran on a device: the count of its most frequent kernel."""
     known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
     most = known.groupby(["row", "name"]).size().groupby(level="row").max()
     return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
@@ -168,7 +168,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return what identifies an eager op, except for its line; "" for a graph op."""
+    """Return the parts of an eager op's key that come from its record; "" for a graph op."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame

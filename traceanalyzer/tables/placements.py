@@ -8,7 +8,7 @@
                    iterators on a GPU: their ops appear at host tracer level 3
 `executor`         a send names the device of the executor that ran it, or TensorFlow ran it on a
                    separate CPU device to prepare a graph (graph_runner.cc)
-`transfer`         the far end of a send, or of a copy whose direction is known; proof only if the
+`transfer`         it is at one end of a send or of a copy with a known direction; proof only if the
                    op is known to be in the same function
 `allocator`        its output was allocated on a GPU
 `host_event`       at host tracer level 2, only ops on a CPU leave an event (`EVERY_OP_LEVEL`)
@@ -83,7 +83,7 @@ def decide(
     """Return the placement of each row of a host's op table.
 
     `in_pipeline` marks the rows that ran on behalf of tf.data. The op type does not show this: an
-    op that takes an element can be placed on a GPU.
+    op that gets an element from a pipeline can be placed on a GPU.
     """
     host, n = occurrences.host, len(occurrences.rows)
 
@@ -233,10 +233,9 @@ def _before_a_summary(host: HostOps) -> Flags:
 def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None, str], list[_End]]:
     """Collect the ends of sends and copies, by function and op name, and by op name alone.
 
-    A send names the devices of both ends. A copy shows less. Its end in GPU memory is an op on that
-    GPU, but its end in host memory can be an op on the CPU, or on a GPU with the value in host
-    memory. With `_HostSend` and `_HostRecv`, it usually is on a GPU (graph_partition.cc), so this
-    end is left out.
+    A send names the devices of both ends. A copy's end in GPU memory is an op on that GPU, but its
+    end in host memory can be an op on the CPU, or an op on a GPU with this value in host memory.
+    The latter is usual for `_HostSend` and `_HostRecv` (graph_partition.cc): leave this end out.
     """
     functions = (*host.function.values, None)  # the last is that of code -1
     every_call = {
@@ -287,7 +286,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
 
 
 def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set[int]]:
-    """Return the calls in which each combination of codes occurs, by combination."""
+    """Return the set of calls in which each combination of codes occurs."""
     calls, number = np.unique(call, return_inverse=True)
     found: dict[tuple[int, ...], set[int]] = defaultdict(set)
     for *codes, at in distinct_rows([*columns, number.reshape(-1)])[1].tolist():
@@ -296,7 +295,7 @@ def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
-    """Return the GPU on which each op's outputs were allocated, if there is exactly one."""
+    """Return the GPU that holds each op's outputs, by op name, if there is exactly one."""
     made = allocations[
         allocations["is_allocation"]
         & (allocations["region_type"] == "output")

@@ -1,4 +1,4 @@
-"""Lists the calls that a program's threads made, in order, and finds steps: sequences that repeat.
+"""Lists the calls of a program's threads, and finds steps: sequences of calls that repeat.
 
 Wrong steps are worse than none. So the calls from one occurrence of a function or op to the next
 must mostly be equal, apart from occasional extra calls, e.g. to log. Only outermost calls count: a
@@ -146,11 +146,11 @@ def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
 
 
 def _ops_of_runs(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return an op of each session run that distinguishes kinds of runs; -1 for other calls.
+    """Return an op that identifies the kind of each session run, or -1 for other calls.
 
-    All session runs have the same name. Their step ids lead to the ops that executors ran for them.
-    Since TensorFlow stops tracing cheap ops, equal runs may show different ops. So the op that most
-    runs of a thread show is used.
+    All session runs have the same name, but their step ids lead to the ops that ran in them.
+    TensorFlow stops tracing cheap ops, so equal runs may show different ops. Therefore, use the op
+    that most runs of the thread show.
     """
     op = np.full(len(calls.label), -1, np.int64)
     if SESSION_RUN not in calls.labels:
@@ -187,7 +187,7 @@ def repeated(calls: Calls) -> Repeated | None:
 
 
 def _longest(calls: Calls) -> int:
-    """Return the function that takes the most time (the first called, if several do), or -1."""
+    """Return the function that takes the most time (on a tie, the first called), or -1."""
     total_ps = np.bincount(calls.label, weights=calls.end_ps - calls.start_ps)
     functions = dict.fromkeys(calls.label[calls.is_function].tolist())
     return max(functions, key=lambda label: float(total_ps[label]), default=-1)
@@ -257,7 +257,7 @@ def _by_ops(calls: Calls) -> Repeated | None:
 
 
 def _usual_size(sizes: Ints) -> int:
-    """Return the piece size that, over all its pieces, covers the most calls."""
+    """Return the piece size whose pieces together cover the most calls."""
     return int(np.bincount(sizes, weights=sizes).argmax())
 
 

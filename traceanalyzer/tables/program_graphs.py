@@ -1,8 +1,8 @@
-"""Matches a trace's functions with graphs of the program, and converts these to a `CaptureFile`.
+"""Matches a trace's functions with the program's graphs, and makes a `CaptureFile` of the graphs.
 
 A function is recognized by its ops, which have the names of the graph's nodes. A graph can come
 from another call of the function or another run of the program, so it proves no placement. The
-partitions in a RunMetadata show where nodes ran. For other graphs, the trace shows it.
+partitions in a RunMetadata show where nodes ran. For other graphs, only the trace does.
 """
 
 import re
@@ -154,7 +154,7 @@ class GraphFinder:
         )
 
     def _types(self, graph: ProgramGraph) -> Mapping[str, set[str]]:
-        """Return the types of a graph's nodes by node name, without the numbers of calls."""
+        """Return the types of a graph's nodes, by node name without call numbers."""
         if id(graph) not in self._types_of:
             found: dict[str, set[str]] = defaultdict(set)
             for each in (self._lowered(graph).graph, *graph.partitions):
@@ -195,7 +195,7 @@ class GraphFinder:
         )
 
     def _prefers_gpu(self, nodes: Graph, device_of: Mapping[str, str]) -> bool:
-        """Return whether a GPU ran a node that nothing but the call's default device puts there."""
+        """Return whether a GPU ran a node only because the GPU was the call's default device."""
         facts = describe(nodes, self._pool.sets, self._registry)
         bound = {*facts.generators, *facts.followers, *facts.classes, *chain(*facts.bound)}
         return any(

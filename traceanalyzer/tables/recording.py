@@ -66,7 +66,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> TracerFacts:
-    """Determine from its events and capture file how a host was recorded."""
+    """Determine how a host was recorded, from its events and capture file."""
     options = profile_options(trace)
     recorded = None
     if capture_file is not None and session is not None:

@@ -1,4 +1,4 @@
-"""The tables. `schema.toml` lists their columns, with dtypes and meanings."""
+"""The names and dtypes of the tables' columns. `schema.toml` describes each column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

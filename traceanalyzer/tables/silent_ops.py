@@ -205,8 +205,7 @@ def _why(op: str, facts: TracerFacts, *, has_run: bool, is_outside: bool) -> str
 def _guards(graph: Graph) -> Mapping[int, _Guards]:
     """Return the branches that each node of a graph depends on (lower_if_op.cc, lower_while_op.cc).
 
-    A loop's body depends on the loop's condition. Values that are passed from one iteration to the
-    next add no branch.
+    A loop's body depends on the loop's condition. Ignore edges from one iteration to the next.
     """
     none: _Guards = frozenset()
     if _SWITCHES.isdisjoint(graph.ops):

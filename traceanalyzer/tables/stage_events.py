@@ -191,8 +191,8 @@ class StageEvents:
 
         Two pipelines can have the same paths, and an iterator lives for one epoch. `parent_id`
         leads from an iterator to the last iterator of its pipeline. Two last iterators belong to
-        the same pipeline if they share a dataset name, which has a unique number, or, without
-        dataset names (before TensorFlow 2.13), the same path.
+        the same pipeline if they have the same dataset name, which contains a unique number, or the
+        same path if there are no dataset names (before TensorFlow 2.13).
         """
         ids, names = self.integers("id").values, self.strings("name")
         label = np.full(len(self.event), -1, np.int64)
@@ -229,7 +229,7 @@ class StageEvents:
         return pd.Series(np.arange(len(first_ps)), first_ps.index)[joined].to_numpy()
 
     def _by_parent(self, at: Ints, above: int, ids: Ints, label: Ints) -> Ints:
-        """Return the labels of the iterators that consume the elements of some events, or -1."""
+        """Return the label of the iterator that consumes the elements of each event, or -1."""
         parents, start_ps = self.integers("parent_id"), self.start_ps
         over = np.flatnonzero(self.path == above)
         over = over[np.argsort(-start_ps[over], kind="stable")]
@@ -246,8 +246,8 @@ class StageEvents:
     def _by_ancestor(self, path: str, lost: Ints, label: Ints) -> Ints:
         """Return the labels of events whose parent stage has no event, or -1 if unknown.
 
-        This happens if a trace begins or ends within a request. The label is the enclosing event's,
-        or else that of the nearest recorded stage further up, if all its events share a label.
+        This happens if a trace begins or ends within a request. Use the label of the
+        enclosing event or, without one, the label that all events of the nearest ancestor share.
         """
         found = pick(label, self.outer[lost])
         path = parent_path(path)

@@ -52,7 +52,7 @@ NO_PIPELINES: Final = Pipelines()
 
 @cache
 def no_stages() -> pd.DataFrame:
-    """Return an empty table of stages. All calls return the same object."""
+    """Return an empty table of stages (always the same object)."""
     return STAGES.frame([])
 
 
@@ -190,7 +190,7 @@ class _Stages:
         kind = np.array([number.get(t, -1) for t in host.names.type], np.int64)[name]
 
         def by_time(part: Ints, chosen: Flags) -> list[list[int]]:
-            """Return pairs of a row and a value of `part`, sorted by time in descending order."""
+            """Return the distinct pairs of row and `part`, longest total time first."""
             place, pairs = distinct_rows([row[chosen], part[chosen]])
             total = sum_by(place, own_ps[chosen], len(pairs))
             found: list[list[int]] = pairs[np.lexsort((pairs[:, 1], -total))].tolist()
@@ -241,7 +241,7 @@ class _Stages:
 
 
 def _size_of(shapes: str, types: str) -> int:
-    """Return the bytes of an element with shapes such as `[8,3] [1]`, or -1 if unknown."""
+    """Return an element's size in bytes, from shapes such as `[8,3] [1]`, or -1 if unknown."""
     sizes = re.findall(r"\[([\d,]*)\]", shapes)
     kinds = types.split()
     is_known = len(sizes) == len(kinds) == shapes.count("[") and {*kinds} <= {*DTYPE_BYTES}

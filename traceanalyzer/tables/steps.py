@@ -75,7 +75,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     5. Repeated calls of the program's threads: see `program_calls`.
 
     Overlapping steps of several threads or devices with the same name and number are one step. A
-    step of source 2 or 5 lasts until the next one begins, and the last one until its call has
+    step of source 2 or 5 lasts until the next one begins. The last one lasts until its call has
     returned and the work that it launched on devices is done.
     """
     calls = program_calls(host)
@@ -230,7 +230,7 @@ def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame
 def step_kinds(
     start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
 ) -> NDArray[np.object_]:
-    """Return the kind of each step with one name, in order of start.
+    """Return the kind of each step. All steps have the same name and are sorted by start.
 
     `warm_up`: the first steps, if they are slower than the rest or include tracing, compilation, or
     autotuning. `outlier`: far from the median. `partial`: cut off by the recording. `regular`: all

@@ -100,7 +100,7 @@ class CallBounds(NamedTuple):
 
 
 class Launches(NamedTuple):
-    """The launches of some device events."""
+    """The launches of device events, one per event."""
 
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
     start_ps: Ints
@@ -194,7 +194,7 @@ class _Events:
         self._outer = outer[inside][first]
 
     def parts(self, call: Ints) -> tuple[Ints, Ints]:
-        """Pair each index into `call` with its call and all calls around that one."""
+        """Pair each index into `call` with its call and with each enclosing call."""
         entry = np.arange(len(call))
         entries, calls = [entry], [call]
         for _ in range(_MOST_NESTED):

@@ -51,7 +51,7 @@ def transfer_rows(
 
 
 def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return the op table with columns that sum up the transfers of each op."""
+    """Return the op table with added columns for each op's transferred bytes and copy time."""
     row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
     ends = [
         row_of.reindex(transfers[end].astype(object)).fillna(-1).to_numpy(np.int64)
@@ -139,9 +139,9 @@ def _parse_details(text: str) -> tuple[int | None, str, bool | None]:
 def _via(occurrences: OpOccurrences, rows: Ints) -> Strings:
     """Return the column `via` for the transfers at `rows` of the device events.
 
-    A transfer can name the send or receive that it is part of. If not, the event that launched it
-    counts: a send, another op, or a function call, whose arguments are copied. If there is none,
-    the program itself moved or read a tensor.
+    A transfer can name the send or receive that it is part of. If it does not, the event that
+    launched it decides: a send, another op, or a function call, whose arguments are copied. Without
+    such an event, the program itself moved or read a tensor.
     """
     host, device = occurrences.host, occurrences.device
     named = mapped(device.op.take(rows), _transfer_type)

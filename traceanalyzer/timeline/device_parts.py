@@ -1,9 +1,9 @@
 """The activity of each device and, when it was idle, the cause of its wait.
 
 A device's time is cut into consecutive parts of one phase each. While a kernel ran, the device
-computed. While only a transfer ran, the device waited for the transfer. The rest is idle time. A
-walk (`walk`) goes back in time from the event that ended the gap. The device waited for the events
-on that walk, not for events that merely ran at the same time.
+computed. While only a transfer ran, the device waited for the transfer. The rest is idle time. For
+each gap, a walk (`walk`) goes back in time from the event that ended the gap. The device waited for
+the events on that walk, not for events that merely ran at the same time.
 
 An op's *exposed* time is the idle time in which the walk passes through the op, plus the time in
 which only a transfer for the op ran. So the exposed times of all ops add up to at most the time in
@@ -73,7 +73,7 @@ class DeviceParts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTimeline:
-    """How the devices of one host spent their time, or its program if no device ran kernels."""
+    """The activity of one host's devices, or of its program if no device ran kernels."""
 
     devices: tuple[DeviceParts, ...] = ()  #: those that ran kernels
     program: Parts | None = None  #: waits of the program's thread, if no device ran kernels
@@ -86,7 +86,7 @@ class HostTimeline:
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
-    """Cut the time of a host's devices, or of its program if no device ran kernels, into parts."""
+    """Split a host's device time into parts, or its program's time if no device ran kernels."""
     if tables.kernels.empty:
         return HostTimeline(program=_program_parts(tables))
     work = device_work(tables)
@@ -150,7 +150,7 @@ def _ended_by(
     work: DeviceWork,
     threads: ThreadActivity | None,
 ) -> Launches:
-    """Return the launch of the event that ended each gap of a device (the last of several).
+    """Return the launch of the event that ended each gap of a device. On a tie, use the latest.
 
     After the device's last event, the walk follows the program's thread instead.
     """
@@ -198,11 +198,7 @@ def overlap_share(
 ) -> float | None:
     """Return the share of host work and transfer time during which the device computed.
 
-    Args:
-        tables: The host's tables.
-        device: The device.
-        shift_ps: The shift of the device's times.
-        within: The times to consider, usually the steps.
+    `shift_ps` is the shift of the device's times. Only times in `within`, such as steps, count.
     """
     threads, parts = tables.threads, device.parts
     own = tables.transfers[tables.transfers["device"] == device.device]

@@ -67,7 +67,7 @@ def _waits(tables: HostTables) -> pd.DataFrame:
 
 
 def _merged(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> pd.DataFrame:
-    """Merge adjacent intervals. Return the longest, sorted by start."""
+    """Merge adjacent intervals. If there are very many, keep only the longest."""
     is_first = np.append(True, start_ps[1:] > end_ps[:-1])[: len(start_ps)]
     is_last = np.append(is_first[1:], True)[: len(start_ps)]
     gaps = pd.DataFrame({"start_ps": start_ps[is_first], "end_ps": end_ps[is_last]})

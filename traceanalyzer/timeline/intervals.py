@@ -55,7 +55,7 @@ def without(a: Intervals, b: Intervals) -> Intervals:
 
 
 def _chosen(a: Intervals, b: Intervals, choose: Callable[..., NDArray[np.bool_]]) -> Intervals:
-    """Return the times that `choose` accepts, given whether they are in `a` and whether in `b`."""
+    """Return the times for which `choose(is_in_a, is_in_b)` is true."""
     # All four arrays are sorted, so that a stable sort merges them quickly.
     bounds = np.sort(np.concatenate([*a, *b]), kind="stable")
     start = bounds[:-1]
@@ -71,12 +71,12 @@ def _last_end(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
 def inside_ps(
     times: Intervals, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return how much of each interval is in `times`. Intervals with end < start are empty."""
+    """Return the overlap of each interval with `times`. Intervals with end < start are empty."""
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
 
 
 def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the total length of `times` before each of some times."""
+    """Return the total length of `times` before each time in `at_ps`."""
     at_ps = at_ps.clip(-_LIMIT_PS, 2 * _LIMIT_PS)
     whole = np.concatenate([[0], np.cumsum(times.end_ps - times.start_ps)])
     begun = np.searchsorted(times.start_ps, at_ps, side="right")

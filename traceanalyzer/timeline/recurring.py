@@ -1,8 +1,8 @@
 """Finds the ops that do not run in every step: set-up, checkpoints, the start of a fit.
 
 An op of a function counts as running whenever the function runs, because an op that became cheap
-leaves no event at host tracer level 2. A TensorFlow 1 session runs different parts of a graph, such
-as its initializers first. So an op of a session is rare only if most ops of its runs are rare.
+leaves no event at host tracer level 2. Runs of a TensorFlow 1 session execute parts of a graph,
+such as the initializers. So an op of a session is rare only if most ops of its runs are rare.
 """
 
 from typing import Final, NamedTuple
@@ -73,7 +73,7 @@ def _in_regular_runs(
 
 
 def _groups(ops: pd.DataFrame, of_session: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the group of each row. The ops of a function form one group; other ops stay alone."""
+    """Return the group of each row: one for all ops of a function, and one for each other op."""
     functions, _ = pd.factorize(ops["function"].astype(str))
     alone = ops["is_eager"].to_numpy(bool) | of_session
     codes, _ = pd.factorize(np.where(alone, np.arange(len(ops)) + len(ops), functions))

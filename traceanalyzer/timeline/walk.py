@@ -1,9 +1,9 @@
-"""The walk back in time from the end of a span, through the events that caused its wait.
+"""The walk back in time from the end of a wait, through the events that caused the wait.
 
 From a device event, the walk goes to the thread that launched it, or to the device's earlier work.
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
-thread that woke it. If the thread waited for a call or a device, the walk goes to the event that
-ended last there. Time without a known cause is unattributed.
+thread that woke it. If the thread waited for a call or a device, the walk goes to the last event
+that ended in that call or on that device. Time without a known cause is unattributed.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Parts(NamedTuple):
 def program_thread(threads: ThreadActivity | None) -> int:
     """Return the program's thread that marked the most steps, or else the busiest; -1 if unknown.
 
-    A thread without recorded activity does not count, since JAX makes no TensorFlow calls.
+    Ignore threads without recorded activity: JAX marks steps, but makes no TensorFlow calls.
     """
     if threads is None or not threads.is_program.any():
         return ON_DEVICE
@@ -116,7 +116,7 @@ def program_segments(threads: ThreadActivity | None) -> slice:
 
 
 def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | None) -> Parts:
-    """Split a device's idle spans, or the program's, into parts with one phase each."""
+    """Split the idle spans of a device or of the program into parts with one phase each."""
     n = len(spans.start_ps)
     if threads is None:
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)

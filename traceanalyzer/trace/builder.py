@@ -59,8 +59,8 @@ class TraceBuilder:
     ) -> None:
         if file_bytes > MAX_FILE_BYTES:
             msg = (
-                f"the {trace_format} is too large: it has {size_text(file_bytes)}, and TensorFlow "
-                f"never wrote more than {size_text(MAX_FILE_BYTES)}; record again"
+                f"the {trace_format} is too large: it has {size_text(file_bytes)}, but TensorFlow "
+                f"writes at most {size_text(MAX_FILE_BYTES)}; record again"
             )
             raise TraceFormatError(msg)
         self.events = self._lost_bytes = self._lost_places = 0

@@ -24,7 +24,7 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
 
     Args:
         trace: The trace as decoded, with times wrapped to 64 bits.
-        near_ns: The `Trace.origin_ns` of another host of the run; reused if the times fit then.
+        near_ns: The `Trace.origin_ns` of another host of the run; reused if the times fit with it.
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace
@@ -62,7 +62,7 @@ def _fits(plane: Plane) -> bool:
 
 
 def _offsets(plane: Plane) -> NDArray[np.int64]:
-    """Return each event's start relative to its line. Subtraction undoes the wrapped addition."""
+    """Return each event's start relative to its line. This undoes any overflow of `start_ps`."""
     return plane.start_ps - (plane.lines.timestamp_ns * 1000)[plane.line_of]
 
 

@@ -49,7 +49,7 @@ _TOOL_FILE: Final = re.compile(
     r"\.(pb|json|json\.gz)$"
 )
 EVENTS_FILE: Final = (
-    "TensorBoard's events (metrics), not a profile; give the directory that holds plugins/profile"
+    "an events file of TensorBoard, not a profile; give the directory that contains plugins/profile"
 )
 _INSTEAD: Final = "not a trace; give the run's directory, or its HOST.xplane.pb"
 _NO_TRACES: Final = (
@@ -89,7 +89,7 @@ class RunFiles:
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path, newest first, with runs without a trace last.
 
-    A run's time is in its name (`2021_02_03_21_48_13`), or else the time of its newest trace file.
+    A run's time comes from its name (`2021_02_03_21_48_13`) or else from its newest trace file.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
@@ -106,7 +106,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
         raise TraceNotFoundError(msg) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = printable((getattr(error, "strerror", None) or str(error)).lower())
-        msg = f"{printable(root)}: cannot be read ({why}); check path and permissions"
+        msg = f"{printable(root)}: cannot be read ({why}); check the path and its permissions"
         raise TraceNotFoundError(msg) from error
     if stat.S_ISREG(mode):
         return (_single(root),)
@@ -118,7 +118,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     found = [run for folder, files in _folders(root, seen) if (run := _run_in(folder, files, seen))]
     if seen["cut_short"]:
         _log.warning(
-            "%s: stopped the search after %d entries; runs further down are not found",
+            "%s: the search stopped after %d entries, so later runs were not found",
             printable(root),
             seen["entries"],
         )
@@ -169,7 +169,7 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
 def time_in_name(run_name: str) -> float | None:
     """Return the time in a run's name, in seconds since 1970, or None if it has none.
 
-    The name has local time without a zone, so the result can be wrong by half a day.
+    The name has local time without a zone, so the result can be off by up to 14 hours.
     """
     if not _TIMESTAMP.fullmatch(run_name):
         return None
@@ -347,7 +347,8 @@ def _why_no_trace(seen: Counter[str]) -> str:
             return f"{counted(seen[what], what)} {words}, {_RECORD}"
     if not seen["entries"]:
         return f"the directory is empty; give the log directory of a run, {_RECORD}"
-    unread = f", {counted(seen['unreadable'], 'more')} could not be read" * bool(seen["unreadable"])
+    unreadable = seen["unreadable"]
+    unread = f", and {counted(unreadable, 'directory')} could not be read" * bool(unreadable)
     if seen["cut_short"]:
         return (
             f"no trace among the first {seen['entries']:,} entries, where the search "
@@ -364,5 +365,5 @@ def _only_tool_data(tool_files: Iterable[str]) -> str:
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (
         f"only data that TensorFlow converted for TensorBoard's tools{kinds}, no trace; copy "
-        "HOST.xplane.pb or HOST.trace.json.gz from where it was recorded, or record again"
+        "HOST.xplane.pb or HOST.trace.json.gz from the recording machine, or record again"
     )

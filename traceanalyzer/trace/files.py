@@ -1,4 +1,4 @@
-"""Opens the trace of one host. The first bytes show the format, since files may be renamed."""
+"""Opens the trace of one host. Its first bytes decide the format, because names can be wrong."""
 
 import re
 import stat
@@ -141,7 +141,7 @@ def _nothing_in(trace: Trace) -> str:
     if not said:
         return "the profile is empty (no planes): nothing was recorded; record again"
     quoted = "; ".join(f'"{printable(text)}"' for text in said[:_QUOTED_MESSAGES])
-    return f"the profile is empty; the profiler says: {quoted}; fix that, and record again"
+    return f"the profile is empty: the profiler reported {quoted}; fix that, and record again"
 
 
 # --- The first bytes ------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ class MemoryNeed:
         needed_bytes = report_bytes(self._columns_bytes)
         if self._limit_bytes is not None and needed_bytes > self._limit_bytes:
             msg = (
-                f"a report needs at least {size_text(needed_bytes)} of memory; the limit is "
+                f"a report needs at least {size_text(needed_bytes)} of memory, but the limit is "
                 f"{size_text(self._limit_bytes)}; {_RAISE_IT}"
             )
             raise TraceTooLargeError(msg)
@@ -119,7 +119,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
 
 
 def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress byte by byte up to the damage, since the failed call discarded this data."""
+    """Decompress byte by byte up to the damage: the failed call discarded the data before it."""
     pieces: list[bytes] = []
     with suppress(zlib.error):
         pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))

@@ -1,4 +1,4 @@
-"""Reads protobuf messages in Python, where that is fast enough; encodes numbers."""
+"""Reads protobuf messages and encodes varints in Python, where that is fast enough."""
 
 from __future__ import annotations
 

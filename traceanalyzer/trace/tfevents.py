@@ -78,7 +78,7 @@ def tf_version(run: RunFiles) -> VersionSighting | None:
 
 
 def _nearest_files(run: RunFiles) -> list[Path]:
-    """Return the events files beside a run, those created nearest to the run's time first."""
+    """Return the events files beside a run, nearest to the run's time first."""
     recorded = time_in_name(run.path.name)
     files = sorted(
         _events_files(run.path),

@@ -1,6 +1,6 @@
 """Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the xplane.
 
-A process is a plane, and a thread is a line. Times are in microseconds, and arguments are texts. Op
+A process is a plane, and a thread is a line. Times are in microseconds; arguments are strings. Op
 events are named by op type; `args.long_name` has the op's name. The list ends with an empty object.
 The format lacks events without duration, such as allocations.
 
@@ -70,7 +70,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     trace = builder.build()
     if trace.events and not any(_PLANE.fullmatch(plane.name) for plane in trace.planes):
         msg = (
-            "this is a trace of another program: no process has a name as in TensorFlow's traces "
+            "this is a trace of another program: no process is named as in TensorFlow's traces "
             "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
         )
         raise TraceFormatError(msg)

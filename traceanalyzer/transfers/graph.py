@@ -44,7 +44,7 @@ def transfer_graph(traffic: Traffic, ops: pd.DataFrame) -> nx.MultiDiGraph[str]:
 
 
 def device_graph(traffic: Traffic) -> nx.MultiDiGraph[str]:
-    """Return the graph of transfers between memories (`host`, `gpu:0`), with edges as above."""
+    """Return the graph of transfers between memories (`host`, `gpu:0`); see `transfer_graph`."""
     graph = _graph(traffic, "source_memory", "target_memory")
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
@@ -59,14 +59,14 @@ def _graph(traffic: Traffic, *ends: str) -> nx.MultiDiGraph[str]:
 
 
 def sums(traffic: Traffic, table: pd.DataFrame, keys: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Sum transfers by some columns of a table and their direction.
+    """Sum the transfers in a table by the columns `keys` and by direction.
 
     Returns:
         Sorted tuples of the keys, the direction, and sums of known values (None if none is known):
         `bytes`, `count`, `unknown_bytes` (number of transfers without a size), `total_ps`,
         `exposed_ps` (idle time of devices due to the transfers), `hidden_ps` (time in which a
         kernel of their device ran), `bytes_per_s` (of transfers with size and time),
-        `link_bytes_per_s` and `link_source` (see `Link`; None for different links),
+        `link_bytes_per_s` and `link_source` (see `LinkRate`; None for different links),
         `pageable_count`, `pageable_bytes`, `pinned_count`, and `pinned_bytes` (by host memory),
         `async_count` and `sync_count` (by whether the host waited).
     """

@@ -34,7 +34,7 @@ def transfer_flows(traffic: Traffic, ops: pd.DataFrame) -> Flows:
     """Return all transfers as flows between groups of ops; each transfer is in one flow.
 
     Heavy scopes are divided into inner scopes while there is room. An op's weight is the sum of its
-    shares of bytes, time, and number of transfers, so that four bytes per step matter, too.
+    shares of bytes, time, and number of transfers, so that many small transfers matter, too.
     """
     table = traffic.table
     shares = [
@@ -97,7 +97,7 @@ def _end(node: str, named: dict[str, tuple[str, str]], weight: float) -> _Shared
 
 
 def _divided(ends: Iterable[_SharedEnd], most: int) -> list[_Group]:
-    """Return at most `most` groups, heaviest first, with the kind `others` last."""
+    """Return at most `most` groups, heaviest first. The last one can combine all others."""
     parts = _parts(ends, 2)
     whole: set[str] = set()  # first nodes of parts that cannot be divided for lack of room
     while True:
@@ -122,7 +122,7 @@ def _divided(ends: Iterable[_SharedEnd], most: int) -> list[_Group]:
 
 
 def _parts(ends: Iterable[_SharedEnd], depth: int) -> list[list[_SharedEnd]]:
-    """Group ends by the first names of their paths; each shorter path is a part of its own."""
+    """Group ends by the first `depth` names of their paths. Ends with shorter paths stay alone."""
     by_path: dict[tuple[str, ...], list[_SharedEnd]] = defaultdict(list)
     for end in ends:
         alone = len(end.path) < depth

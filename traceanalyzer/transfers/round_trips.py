@@ -1,7 +1,7 @@
 """Round trips: values leave a GPU for ops on the CPU and come back.
 
-With a capture file, the recorded graph shows the ops in between. Without one, only round trips of a
-single op are found, which takes a value from a GPU and sends a value back.
+With a capture file, the recorded graph shows the ops in between. Without one, only single ops that
+take a value from a GPU and send a value back are found.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _HostTransfers:
 
 
 class _PlacedGraph:
-    """The graph of one placed instance of a function, with numbers as nodes."""
+    """The graph of one placed instance of a function, with node indices as nodes."""
 
     def __init__(self, instance: Instance) -> None:
         self.graph = graph = instance.input
@@ -209,7 +209,7 @@ class _PlacedGraph:
 
 
 class _Recorded:
-    """A host's ops and transfers, by function and node in the recorded graphs."""
+    """Finds a host's round trips in the recorded graphs of functions."""
 
     def __init__(self, host: _HostTransfers, records: Sequence[OpRecord | None]) -> None:
         self._host = host
@@ -250,7 +250,7 @@ class _Recorded:
     def _by_function(
         self, rows: NDArray[np.int64], end: str, far_end: str
     ) -> dict[str, dict[str, list[int]]]:
-        """Return the given transfers by function and by the node at one of their ends."""
+        """Return the transfers at `rows`, by function and by the node at their `end`."""
         found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         row_of = self._host.row_of
         columns = [end, f"{end}_name", "function", far_end]

@@ -1,4 +1,4 @@
-"""A run's transfers with their ends, hidden time, links, and steps."""
+"""A run's transfers with their sources, targets, links, steps, and overlap with kernels."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LinkRate:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Traffic:
-    """The measured transfers of a run, and what they were measured against."""
+    """The transfers of a run, with the rates of their links and the busy times of devices."""
 
     #: The transfer table, with further columns. `source`, `target`: an op id, `name:X` for an op
     #: known only by name, otherwise the memory. `source_memory`, `target_memory`: `host`, `gpu:0`.
@@ -72,7 +72,7 @@ class Traffic:
     steps_of_host: Mapping[str, int]  #: how many steps each host has
 
     def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
-        """Return how many of the transfers are in each step of their hosts, or [] without steps.
+        """Return the number of these transfers in each step of their hosts; empty without steps.
 
         Here, a step lasts until the next one begins, since programs read values after a step.
         """
@@ -195,7 +195,7 @@ def hardware_links(
         device_properties: The properties in each device's plane (cupti_collector.cc,
             GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
         gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so the PCI
-            Express link counts only if all GPUs have the same.
+            Express rate is known only if all GPUs have the same link.
     """
     links: dict[tuple[str, str], LinkRate] = {}
     buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}

@@ -94,7 +94,7 @@ def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
     [
         ((12 * GB,), 0, "the data does not fit, which is likely why", ("memory_pressure",)),
         ((6 * GB,), 0, "the data would fit, but not with its gradient", ()),
-        ((6 * GB,), 5 * GB, "other processes held 5.00 GB", ("memory_pressure",)),
+        ((6 * GB,), 5 * GB, "other processes used 5.00 GB", ("memory_pressure",)),
         ((5 * GB, 4 * GB), 0, "the scope at train.py:6 contains 9.00 GB (2 variables; ",
          ("memory_pressure",)),
     ],

@@ -157,7 +157,7 @@ class AutoWindow(Window):
         return LOOK_FOR_EAGER_S if self.awaits_eager_ops else super().next_look_s()
 
     def why_nothing(self) -> str:
-        return "TensorFlow was imported, but no op was run"
+        return "TensorFlow was imported, but no op ran"
 
     def is_too_short(self) -> bool:
         is_short = self.recording and self._elapsed() < LEAST_STEPS_S

@@ -95,8 +95,8 @@ class Dumps:
             self._journal.note(
                 "graphs_left_out",
                 "warning",
-                "graphs are not recorded: TF_DUMP_GRAPH_PREFIX is set, so TensorFlow writes them "
-                "elsewhere",
+                "graphs are not recorded, because TF_DUMP_GRAPH_PREFIX makes TensorFlow write them "
+                "elsewhere; unset it to record them",
             )
             return
         os.makedirs(self._folder, exist_ok=True)
@@ -296,8 +296,8 @@ class Dumps:
             self._journal.note(
                 "graphs_left_out",
                 "warning",
-                f"the program's graphs take more than {_MOST_BYTES >> 30} GB, perhaps because of "
-                "large constants; the graphs of later functions are not recorded",
+                "graphs of later functions are not recorded, because the earlier graphs take more "
+                f"than {_MOST_BYTES >> 30} GB; they may contain large constants",
             )
 
 

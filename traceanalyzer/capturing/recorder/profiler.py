@@ -131,7 +131,7 @@ class Profiler:
                 "profiler_options_ignored",
                 "warning",
                 f"TensorFlow {version} ignores the profiler's options, and its profiler service "
-                f"failed ({error}): the trace has host tracer level "
+                f"failed ({error}), so the trace has host tracer level "
                 f"{_DEFAULTS[_LEVEL]}, not {self.requested[_LEVEL]}",
             )
             return False

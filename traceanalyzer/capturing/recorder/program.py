@@ -166,9 +166,8 @@ def _note_other_processes(journal: JournalWriter) -> None:
         journal.note(
             "work_of_child_processes",
             "warning" if theirs >= own / 2 else "info",
-            f"processes that the program started used {theirs:,.1f} s of CPU time (the program "
-            f"itself: {own:,.1f} s) and were not recorded; to record their work, do it in the "
-            "program's own process",
+            f"child processes used {theirs:,.1f} s of CPU time (the program itself: {own:,.1f} s) "
+            "and were not recorded; to record their work, run it in the program's own process",
         )
 
 

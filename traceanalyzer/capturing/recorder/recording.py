@@ -140,8 +140,8 @@ class Recording:
         with self._shielded():
             self._scripts += 1
             if self._session is not None:
-                self._end_session("until the program's own profiler began")
-                self._wanted = "from the end of the program's own profiler"
+                self._end_session("until the program's own profiler started")
+                self._wanted = "after the program's own profiler stopped"
             if self._script is None:
                 self._script = script
                 self._session_started()

@@ -157,8 +157,8 @@ class Signatures:
                 self._journal.note(
                     "signatures_left_out",
                     "warning",
-                    f"the program ran more than {_MOST_SIGNATURES} different eager ops; for the "
-                    "others, only the type is recorded",
+                    f"the program ran more than {_MOST_SIGNATURES} different eager ops, so only "
+                    "the op types of the others are recorded",
                 )
                 key, frame, inputs, attributes, origin = ("other", op), None, [], {}, UNKNOWN
                 if key in self.numbers:

@@ -97,8 +97,8 @@ def switch_of(op: str, frame: Frame) -> Fix | None:
 
 def around(op: str, frame: Frame) -> Fix:
     """Return the fix for an op that a library makes: its option, or general advice."""
-    option = f"Check whether {library_of(frame)} has an option or a newer version that avoids it"
-    outside = "or call that part outside the step."
+    option = f"Check whether an option or a newer version of {library_of(frame)} avoids the op"
+    outside = "or call that part of the library outside the step."
     nothing = f"{_inside(frame)} There is nothing to change in your code. {option}, {outside}"
     return switch_of(op, frame) or Fix(text=nothing)
 

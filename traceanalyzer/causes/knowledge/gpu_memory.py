@@ -165,7 +165,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
         return MemoryNote()
     gpu = max(gpus, key=lambda gpu: gpu.free_bytes)
     data, size_bytes = kept
-    others = f"; other processes held {size_text(gpu.others_bytes)}" if gpu.others_bytes else ""
+    others = f"; other processes used {size_text(gpu.others_bytes)}" if gpu.others_bytes else ""
     sizes = f"{data}, and {gpu.peak_text}{others}"
     if size_bytes * _WITH_SLOTS <= gpu.free_bytes:
         out = RuledOut(cause="memory_pressure", because=f"{sizes}: the data would easily fit")

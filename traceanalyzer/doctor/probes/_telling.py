@@ -1,4 +1,4 @@
-"""The start of every probe's source: reports facts, one JSON object per line, as they are found.
+"""Code prepended to every probe: reports each fact as a line of JSON as soon as it is found.
 
 Probes run in the examined interpreter, so they support Python 3.8, as TensorFlow 2.12 does.
 """
@@ -18,17 +18,17 @@ ROOT = GIVEN.get("root", "/")
 
 
 def report(**facts):  # noqa: ANN003, ANN201 - JSON
-    """Report facts."""
+    """Write facts to stdout as a line of JSON."""
     os.write(_OUT, (json.dumps(facts) + "\n").encode("ascii"))
 
 
 def begin(step):  # noqa: ANN001, ANN201 - text
-    """Report the next step, so that it is known if the probe hangs or crashes."""
+    """Report the step that begins, in case the probe hangs or crashes in it."""
     report(step=step)
 
 
 def text_of(*parts):  # noqa: ANN002, ANN201 - text
-    """Return the text of a file below the root, or None."""
+    """Return the text of a file below `ROOT`, or None if it cannot be read."""
     try:
         with open(os.path.join(ROOT, *parts), errors="replace") as file:
             return file.read(100_000)

@@ -1,4 +1,4 @@
-"""Queries NVIDIA's libraries: first NVML, as nvidia-smi does, then CUDA's driver."""
+"""Queries NVIDIA's libraries: first NVML, as nvidia-smi does, then the CUDA driver."""
 
 import ctypes
 

@@ -74,7 +74,7 @@ def _runpath(path):
 
 
 def _search_folders(folder):
-    begin("reading where TensorFlow looks for libraries")
+    begin("reading TensorFlow's library folders")
     names = ("libtensorflow_framework.so.2", "python/_pywrap_tensorflow_internal.so")
     for path in (os.path.join(folder, name) for name in names):
         if os.path.isfile(path):

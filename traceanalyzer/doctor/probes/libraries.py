@@ -5,7 +5,7 @@ import glob
 
 
 def _path_of(name):
-    """Return the path that the loader would open; only the name if no known folder has it."""
+    """Return the path that the loader would open, or the name if no known folder has the file."""
     for folder in (*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *GIVEN["search"]):
         path = os.path.join(folder, name)
         if folder and os.path.exists(path):
@@ -33,7 +33,7 @@ def _version(lib, name):
 
 
 def _others(name):
-    """Return files of the same library in another version, or in a folder that is not searched."""
+    """Return the paths of a library's other versions, and of its copies in unsearched folders."""
     stem, wheels = name.partition(".so")[0], os.path.join(GIVEN["site"], "nvidia", "*", "lib")
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *GIVEN["search"], wheels]
     folders += [os.path.join(ROOT, p) for p in ("usr/local/cuda*/lib*", "usr/lib/x86_64-linux-gnu")]

@@ -1,4 +1,4 @@
-"""Asks the kernel for GPUs on the PCI bus, the driver, device nodes, and signs of a container."""
+"""Looks in /sys, /proc, and /dev for GPUs, the driver, device files, and signs of a container."""
 
 import glob
 import grp

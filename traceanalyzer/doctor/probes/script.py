@@ -1,4 +1,4 @@
-"""Runs a script until TensorFlow has made its devices, and reports how the script limits GPUs."""
+"""Runs a script until TensorFlow creates its devices, and reports how the script limits GPUs."""
 
 import linecache
 import re
