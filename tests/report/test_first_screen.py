@@ -189,7 +189,7 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
     assert page.kind == "D"
     assert plain(page.happened) == (
         "With a GPU, 46 of 52 ops would run on it; 6 would stay on the CPU. "
-        "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides it and no driver was found."
+        "TensorFlow had no GPU: CUDA_VISIBLE_DEVICES hides the GPU and no driver was found."
     )
     (block,) = every(page, b.StepBar)
     (bar,) = block.bars

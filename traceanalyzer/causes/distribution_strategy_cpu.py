@@ -10,8 +10,8 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.explanations import BY_STRATEGY
 
-_INPUT: Final = "the input of a strategy"
-_REDUCTION: Final = "the reduction of a strategy"
+_INPUT: Final = "a strategy's input"
+_REDUCTION: Final = "a strategy's reduction"
 _OWNERS: Final = toml("causes/data/strategies.toml")["owners"]["files"]
 _CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
