@@ -1,4 +1,4 @@
-"""`python -m traceanalyzer`."""
+"""Entry point of `python -m traceanalyzer`."""
 
 from traceanalyzer.cli import main
 

@@ -62,11 +62,11 @@ def attribute(
     failed: dict[str, str],
     idle: Iterable[CpuOp] = (),
 ) -> list[Finding]:
-    """Group ops by their blockers, and return one finding per group, for its first blocker's cause.
+    """Return one finding per group of ops with equal blockers. Its cause is the first blocker's.
 
     An op stays unexplained if one of its blockers matches no cause, or if the replay contradicts
-    the recording. A cause that raises an error gets no findings and an entry in `failed`. Idle ops
-    get no finding of their own: findings of ops with the same blockers list them as dragged along.
+    the recording. A cause that raises an error gets no findings and an entry in `failed`. `idle`
+    ops get no findings: the findings of ops with the same blockers list them as dragged along.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -94,7 +94,7 @@ def attribute(
 
 @contextmanager
 def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
-    """Catch and record an error of a cause, so that the other causes still run."""
+    """Catch an error of a cause and record it in `failed`, so that the other causes still run."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
@@ -110,7 +110,7 @@ def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> 
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Return an op's matches, with the leading one first if there is one, and its grouping keys.
+    """Return an op's matches and grouping keys. A match that leads comes first.
 
     Ops with the same leading match share a finding if their other blockers have the same causes.
     """
@@ -124,7 +124,7 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 def cause_of(
     cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause]
 ) -> tuple[Cause, CauseMatch, FindingText] | None:
-    """Return a blocker's cause, the match, and the finding text for this op, or None."""
+    """Return a blocker's cause, match, and finding text; None if no cause matches."""
     found = _match(cpu_op, blocker, causes, {})
     if found is not None:
         with contained(found.cause.id, {}):
@@ -145,7 +145,7 @@ def _match(
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
-    """Return the scope of each finding. Findings that differ only in their line get numbers."""
+    """Return a unique scope for each finding: those that differ only in their line get numbers."""
     # An edit of the program moves lines, but keeps their order.
     scopes: dict[_Keys, str] = {}
     used: Counter[str] = Counter()
@@ -214,8 +214,8 @@ def _described(matched: Sequence[_Matched]) -> FindingText:
 def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix, ...]:
     """Return the fixes that together move the ops to the GPU.
 
-    If a library's code requests the CPU, only its fixes help. If an op has no GPU kernel, or its
-    data is on the host by design, the other blockers do not matter.
+    If library code requests the CPU, only the fixes for that request help. If an op has no GPU
+    kernel, or is on the host by design, the fixes for its other blockers do not matter.
     """
     every = [each for group in groups for each in group]
     by_device = all(each.blocker.kind in _BY_DEVICE for each in every)

@@ -160,7 +160,7 @@ def _names_cpu(scope: Scope) -> bool:
 
 
 def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
-    """Add the eager ops, drop scope origins without a record, and check all indices."""
+    """Add the eager ops, replace scope origins that have no record, and check all indices."""
     whole = replace(capture_file, **(eager or {}))
     sizes = len(whole.signatures), len(whole.resources)
     scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)
@@ -170,7 +170,7 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Make a session's trace path relative, and set its tracer levels; None if it left no trace."""
+    """Set a session's relative trace path and tracer levels; both are None without a trace."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)
@@ -241,7 +241,7 @@ class _Pools:
     def all_of(
         self, read: Callable[[dict[str, Any]], _Record], records: Iterable[dict[str, Any]]
     ) -> tuple[_Record, ...]:
-        """Read records. Skip damaged ones and count them."""
+        """Read records, skipping and counting damaged ones."""
         found = []
         for each in records:
             try:
@@ -327,7 +327,7 @@ class _Pools:
 
 
 def _known(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without nulls, so that unknown fields get their defaults."""
+    """Return a record without null values, so that those fields get their defaults."""
     return {key: value for key, value in found.items() if value is not None}
 
 

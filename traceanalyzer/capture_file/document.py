@@ -2,7 +2,7 @@
 
 `encoding` describes their form in the file. Devices have TensorFlow's full names
 (`/job:localhost/replica:0/task:0/device:CPU:0`) or the program's spelling. A missing
-device is "", a missing index -1.
+device is "", and a missing index is -1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,7 +55,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement of the program; only the header of a compound one, such as `with`."""
+    """A statement of the program, or only the header of a compound statement such as `with`."""
 
     file: str
     line: _Int64  #: its first line
@@ -178,7 +178,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel of an op that is not TensorFlow's own (`KernelDef` in kernel_def.proto)."""
+    """A kernel of another library's op (`KernelDef` in kernel_def.proto)."""
 
     op: str
     device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
@@ -266,7 +266,7 @@ class CaptureFile:
         return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
 
     def definition(self, name: str) -> Definition | None:
-        """Return a function's definition, or None. The first session's graph has an empty name."""
+        """Return a function's definition, or None. The first session graph is stored as ""."""
         return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
@@ -278,7 +278,7 @@ class CaptureFile:
         return (function for function in self.functions if is_session(function.name))
 
     def frame(self, index: int) -> Frame | None:
-        """Return a frame by its index, None for -1."""
+        """Return the frame at an index; None for -1."""
         return None if index == UNKNOWN else self.frames[index]
 
     def line_text(self, file: str, line: int) -> str | None:
@@ -286,7 +286,7 @@ class CaptureFile:
         return self._texts.get((file, line))
 
     def attribute_set(self, index: int) -> Attributes:
-        """Return a set of attributes by its index, an empty one for -1."""
+        """Return the attribute set at an index; an empty one for -1."""
         return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
 
     def resource_of(self, tensor: Tensor) -> Resource | None:
@@ -333,7 +333,7 @@ def line_text(frame: Frame) -> str:
 
 
 def lines_text(frames: Iterable[Frame | None]) -> str:
-    """Return the names of distinct lines, in their order in the file; "" if none is known."""
+    """Return the names of distinct lines, sorted by file and line; "" if all lines are unknown."""
     known = sorted({(f.file, f.line, line_text(f)) for f in frames if f is not None})
     return listed(list(dict.fromkeys(text for _, _, text in known)))
 

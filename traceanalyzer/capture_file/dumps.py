@@ -1,8 +1,8 @@
-"""Reads the graphs of functions, before and after placement and partitioning, from dumps.
+"""Reads dumps of functions' graphs before placement, after placement, and after partitioning.
 
-TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
-`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; each further instantiation has higher numbers
-(util/debug_data_dumper.cc). The graphs of v1 sessions have other stages. The first graph is named
+TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb` or, after partitioning,
+`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`. Later instantiations have higher numbers
+(util/debug_data_dumper.cc). Graphs of v1 sessions have other stages. The first one is named
 `unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. The placer of 2.12
 writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In file names,
 TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
@@ -62,10 +62,10 @@ _Dumps: TypeAlias = dict[tuple[str, str], list[_Dump]]
 def read_dumps(
     folder: Path, attributes: AttributePool, definitions: Iterable[str]
 ) -> tuple[list[Function], list[CaptureNote]]:
-    """Return the functions of a folder of dumps, and notes about dumps that cannot be read.
+    """Return the functions dumped in a folder, and notes about dumps that cannot be read.
 
     Args:
-        definitions: The functions' names; in file names, special characters are replaced by `_`.
+        definitions: Names of functions, whose special characters are `_` in file names.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -158,8 +158,8 @@ class _Reader:
 def _by_instance(inputs: list[_Dump], dumps: _Dumps) -> list[list[tuple[str, _Dump]]]:
     """Return the partitions of each instance, with their devices.
 
-    If a device has as many partitions as there are instances, they are paired in order. Otherwise
-    they are paired by time: an instance may have no ops on the device.
+    If a device has one partition per instance, they are paired in order. Otherwise, some instances
+    have no ops on the device, and the partitions are assigned by time.
     """
     found: list[list[tuple[str, _Dump]]] = [[] for _ in inputs]
     times = [dump.time_ns for dump in inputs]

@@ -1,15 +1,15 @@
 """Converts a capture file's records to JSON and back.
 
-`HOST.placement.json.gz`, beside `HOST.xplane.pb`, is one gzipped JSON object with `format`,
-`version` and the fields of `CaptureFile`. A reader refuses another format or version, and ignores
-unknown keys; missing keys mean the default. Records are objects whose keys are the field names,
-except for:
+`HOST.placement.json.gz`, beside `HOST.xplane.pb`, is a gzipped JSON object with `format`,
+`version`, and the fields of `CaptureFile`. Readers reject other formats and versions, ignore
+unknown keys, and use defaults for missing keys. Records are objects whose keys are the field
+names, except for:
 
 - `strings`: all texts; columns of nodes and tensors contain indices into it.
-- `frames`: [file, line, code name, 1 for the user's own or 0]; their text is in `frame_texts`.
+- `frames`: [file, line, code name, 1 for user code or 0]; their text is in `frame_texts`.
 - `scopes`: [requested device, index of a frame]; the devices' origins are in `scope_origins`.
 - tensors: [dtype, device, backing device, index of the resource or null, shape].
-- graphs: `inputs` of all nodes, one after another, and `arity`, their number for each node;
+- graphs: `inputs` is one list for all nodes, and `arity` the number of inputs of each node;
   `attributes` is null if they were left out for all nodes.
 - arrays of numbers: base64 of uint32 (little-endian).
 """
@@ -43,7 +43,7 @@ NOT_AS_EXPECTED: Final = (
 
 
 class DamagedDocumentError(Exception):
-    """The JSON is not a valid capture file; the message names the faulty place."""
+    """The JSON is not a valid capture file; the message says why."""
 
 
 def document_of(capture_file: CaptureFile) -> dict[str, Json]:
@@ -82,7 +82,7 @@ def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the container and the key of each column that keeps its texts in `strings`."""
+    """Yield the container and key of each column of texts that are stored in `strings`."""
     for definition in document["definitions"]:
         yield definition, "nodes"
     for instance in _instances(document):
@@ -113,7 +113,7 @@ def capture_file_of(document: Mapping[str, Any]) -> CaptureFile:
 
 
 def record(kind: type[_Record], value: Any) -> _Record:  # noqa: ANN401 - a value of JSON
-    """Validate the fields of a record, and drop unknown keys.
+    """Convert JSON to a record, validating its fields and dropping unknown keys.
 
     Raises:
         msgspec.ValidationError: A key is missing or has a wrong type.
@@ -127,7 +127,7 @@ def _unpacked(_: type, text: str) -> NDArray[np.uint32]:
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON with all records as objects, and texts in place of their indices."""
+    """Return the JSON with records as objects, and with texts instead of indices of `strings`."""
     strings: list[str] = document["strings"]
     for columns, key in _texts(document):
         if min(columns[key], default=0) < 0:
@@ -196,7 +196,7 @@ def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
 
 
 def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
-    """Yield groups of indices, each with the name of its pool and the lowest allowed index."""
+    """Yield the name of each pool, the lowest allowed index, and the indices into the pool."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
     frames += [error.handler for error in c.errors]

@@ -1,4 +1,4 @@
-"""Writes `HOST.placement.json.gz` beside a trace atomically, and reads it with checks."""
+"""Writes and reads capture files: `HOST.placement.json.gz`, beside the trace."""
 
 import gzip
 import json
@@ -31,7 +31,7 @@ _AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to use 
 
 
 def path_beside(trace: Path) -> Path:
-    """Return the path of an xplane file's capture file."""
+    """Return the path of a trace's capture file."""
     suffix = next((each for each in _TRACE_SUFFIXES if trace.name.endswith(each)), "")
     return trace.with_name(trace.name.removesuffix(suffix) + SUFFIX)
 
@@ -43,15 +43,15 @@ def serialised(capture_file: CaptureFile) -> bytes:
 
 
 def packed(document: bytes) -> bytes:
-    """Return a capture file's JSON, gzipped without a timestamp."""
+    """Compress a capture file's JSON with gzip, without a timestamp."""
     return gzip.compress(document, _COMPRESSION, mtime=0)
 
 
 def write(capture_file: CaptureFile, path: Path) -> None:
-    """Write a capture file, atomically.
+    """Write a capture file atomically.
 
     Raises:
-        CaptureFileError: It cannot be written.
+        CaptureFileError: The file cannot be written.
     """
     try:
         write_whole(path, packed(serialised(capture_file)))
@@ -68,7 +68,7 @@ def read(path: Path) -> CaptureFile | None:
     """Read a capture file; return None if it does not exist.
 
     Raises:
-        CaptureFileError: It cannot be read, has another version, or is damaged.
+        CaptureFileError: The file cannot be read, has another version, or is damaged.
     """
     try:
         return _read(path)
@@ -120,10 +120,10 @@ MAX_JSON_BYTES: Final = 40_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limit, and note what it does not contain.
+    """Trim a capture file to the size limit, and add a note about the omitted data.
 
-    Leave out the attributes of partitions first, as they rarely differ from those of the input, and
-    then functions, largest first.
+    Omit the attributes of partitions first, because they rarely differ from the input's, and then
+    functions, largest first.
     """
     if len(serialised(whole)) <= max_json_bytes:
         return whole
@@ -147,7 +147,7 @@ def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> Capt
 
 
 def _bare(function: Function) -> Function:
-    """Leave the attributes of partitions out of a function."""
+    """Return a function without the attributes of its partitions."""
     instances = []
     for each in function.instances:
         bare = (replace(part, attributes=(UNKNOWN,) * len(part)) for part in each.partitions)
@@ -165,7 +165,7 @@ def _nodes(function: Function) -> int:
 
 
 def _with_functions(capture_file: CaptureFile, functions: Sequence[Function]) -> CaptureFile:
-    """Keep only these functions, with their lines, and empty the attribute sets of others."""
+    """Keep only these functions and their definitions, and empty unused attribute sets."""
     used = {signature.attributes for signature in capture_file.signatures}
     used.update(*(graph.attributes for each in functions for graph in _graphs(each)))
     sets = enumerate(capture_file.attributes)

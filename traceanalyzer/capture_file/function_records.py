@@ -1,4 +1,4 @@
-"""The records of functions in a capture file, as Python traced them and as the placer saw them."""
+"""The functions in a capture file, as Python traced them and as the placer saw them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -55,9 +55,9 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(Columns):
-    """The graph of an instantiated function, inlined and lowered: the placer's input.
+    """The placer's input: the graph of an instantiated function, inlined and lowered.
 
-    It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
+    TensorFlow dumps it as `before_placer`, and 2.12 as `placer_input`.
     """
 
     inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
@@ -65,7 +65,7 @@ class Graph(Columns):
     producer: int = 0  #: GraphDef version of the TensorFlow that made the graph; 0 if unknown
 
     def sources(self, node: int) -> Iterator[tuple[int, int]]:
-        """Yield the node and output of each data input that is in the graph."""
+        """Yield the node index and output number of each data input in the graph."""
         for text in self.inputs[node]:
             name, output = split_input(text)
             at = self.index(name)  # -1 for a control edge, as no name contains ^
@@ -91,14 +91,14 @@ class Partition(Columns):
 
 
 def partition_of(graph: Graph, device: str = "") -> Partition:
-    """Return a graph as a partition, on the first device that a node names, or else on `device`."""
+    """Return a graph as a partition on the first device that its nodes name, or on `device`."""
     columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
     return Partition(device=next(filter(None, graph.devices), device), **columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instantiation of a function: the placer's input and choices, and the partitions."""
+    """One instantiation of a function: the placer's input, its choices, and the partitions."""
 
     input: Graph
     assigned: tuple[str, ...]  #: the device that the placer chose for each node, "" if unknown
@@ -108,7 +108,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function that was instantiated."""
+    """A function and its instantiations."""
 
     name: str  #: as in traces
     instances: tuple[Instance, ...]  #: in order of time; arguments on other devices make another

@@ -1,7 +1,7 @@
-"""Finds lines that hide GPUs or request the CPU on every machine, from a program's source.
+"""Finds source lines that hide GPUs or request the CPU on every machine.
 
-The recorder knows the effect of a line on this machine. The effect is the same on every machine if
-the line uses only constants and is not inside a condition. Nothing is certain about other lines.
+A recording shows the effect of a line on this machine. The effect is the same on every machine if
+the line uses only constants and is unconditional. The effect of other lines may differ.
 """
 
 import ast
@@ -57,10 +57,10 @@ def always_requests_cpu(frame: Frame) -> bool:
 def always_hides_gpus(frames: Sequence[Frame]) -> bool:
     """Return whether a line hides all GPUs on every machine, in a program that queries no GPUs.
 
-    It must be a top-level statement of its file, and no other statement in the files may undo it.
+    The line must be a top-level statement, and nothing else in the files may change the visibility.
 
     Args:
-        frames: The lines that were running, innermost first.
+        frames: The call stack at the line, innermost first.
     """
     trees = {frame.file: syntax_of(frame.file) for frame in frames}
     running = [_statement_at_top(trees[frame.file], frame.line) for frame in frames]

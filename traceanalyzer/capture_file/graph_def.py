@@ -148,7 +148,7 @@ def type_name(number: int) -> str:
 
 
 def finite(number: float) -> Json:
-    """Return a float as JSON, infinities and NaN as `{"float": ...}`."""
+    """Return a float as JSON. Infinities and NaN become `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
 
 

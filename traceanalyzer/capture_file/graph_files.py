@@ -37,7 +37,7 @@ _OUTSIDE: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramGraph:
-    """The graph of a function or a session, as Python made it."""
+    """The graph of a function or a session, as Python built it."""
 
     file: str  #: name of the file
     name: str = ""  #: of the function in that program; "" if unknown
@@ -56,7 +56,7 @@ class ProgramGraphs:
 
 
 def event_graphs(run: RunFiles, version: VersionSighting | None) -> ProgramGraphs | None:
-    """Read the graphs in the events files beside a run; None if there are none."""
+    """Read the graphs in the events files beside a run; return None if there are no graphs."""
     pool = AttributePool()
     graphs: list[ProgramGraph] = []
     for file, data, is_metadata in recorded_graphs(run):
@@ -100,7 +100,7 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
 
 
 def _content(path: Path) -> memoryview:
-    """Return the bytes of a file, mapped into memory unless they are compressed."""
+    """Return the bytes of a graph file or SavedModel folder, memory-mapped unless compressed."""
     if path.is_dir():
         names = (path / f"saved_model.{ending}" for ending in ("pb", "pbtxt"))
         path = next(filter(Path.exists, names), path / "saved_model.pb")
@@ -132,10 +132,10 @@ def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
 
 
 def _root(message: Message) -> str:
-    """Return the kind of a binary message.
+    """Return the type of a binary message: SavedModel, RunMetadata, or GraphDef.
 
     Raises:
-        BrokenMessageError: It does not contain a graph.
+        BrokenMessageError: The message does not contain a graph.
     """
     first, fourth = ((*message.every(field), b"")[0] for field in (1, _FUNCTION_GRAPHS))
     if isinstance(first, int):

@@ -67,13 +67,13 @@ _CLOSING: Final = {"{": "}", "<": ">"}
 
 
 def root_of(head: bytes) -> str:
-    """Return the type of message that a text file contains; "" if it is not a known one."""
+    """Return the message type of a text file, given its beginning; "" if unknown."""
     found = _BEGIN.match(head)
     return _ROOTS.get(found[1].decode(errors="replace"), "") if found else ""
 
 
 def binary(text: str, root: str) -> bytes:
-    """Translate a message.
+    """Translate a message of type `root` into the binary format.
 
     Raises:
         BrokenMessageError: The text is damaged or cut short.

@@ -25,7 +25,7 @@ class Journal:
 
 
 def _float(name: str) -> dict[str, str]:
-    """Return NaN or an infinity in the form that a capture file uses."""
+    """Return NaN or an infinity as capture files write it, such as `{"float": "nan"}`."""
     return {"float": str(float(name))}
 
 

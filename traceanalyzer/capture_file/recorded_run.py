@@ -90,7 +90,7 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """Return a command line for display, without secrets and the author's folders.
+    """Return a command line for display, without secrets or the author's folders.
 
     Paths relative to the program's working directory are kept.
     """
@@ -105,7 +105,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Quote a word for the shell if needed. A mask needs no quotes: readers replace it."""
+    """Quote a word for the shell if needed. A mask needs no quotes, because users replace it."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

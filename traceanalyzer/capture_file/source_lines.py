@@ -1,8 +1,8 @@
 """Reads source lines of a program after it has ended.
 
-Only recorded lines are kept, never whole files: their text, and the statements that a report may
-edit, with the constants that these use (`KIND = tf.int32` at the top of a file). Files that changed
-after the program began are skipped, because lines may have moved.
+This module never keeps whole files, only the text of recorded lines, the statements that a report
+may edit, and the constants that they use (`KIND = tf.int32` at the top of a file). It skips files
+that changed after the program began, because lines may have moved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOST_LINES: Final = 30  # of a statement
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLines:
-    """Reads the lines of a program that has run."""
+    """Reads the source lines of a program."""
 
     since_s: float  #: when the program began, in seconds since 1970
     #: Whether it runs in this process. Then `linecache` contains the cells of a notebook.
@@ -41,7 +41,7 @@ class SourceLines:
     def add(
         self, frames: Sequence[Frame]
     ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[CaptureNote, ...]]:
-        """Add the text of the user's lines to the frames; also return statements and notes."""
+        """Return the frames with the text of the user's lines, recorded statements, and notes."""
         reading = _Reading(self)
         places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
         texts = {place: reading.text(*place) for place in places}
@@ -201,7 +201,7 @@ def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandle
 
 
 def own(statement: ast.AST) -> Iterator[ast.AST]:
-    """Yield a statement's nodes, without nested statements (for a `with`, its context managers)."""
+    """Yield a statement's nodes, without nested statements such as the body of a `with`."""
     yield statement
     for child in ast.iter_child_nodes(statement):
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
@@ -209,7 +209,7 @@ def own(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def constants(tree: ast.Module) -> dict[str, ast.Assign]:
-    """Return the definition of each module-level name that only one statement binds."""
+    """Return the assignments to module-level names that the file binds only once, by name."""
     times_bound = Counter(name for node in ast.walk(tree) for name in _bound_by(node))
     return {
         target.id: each

@@ -1,6 +1,6 @@
-"""Finds out from a capture why TensorFlow saw no GPU.
+"""Explains why TensorFlow saw no GPU, from the records of a capture.
 
-During the capture, the doctor found the obstacles on the machine itself.
+The records include obstacles on the machine, which the doctor found during the capture.
 """
 
 import re
@@ -55,8 +55,8 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
     """Return whether the capture shows that a program ran ops only in sessions.
 
-    TensorFlow creates its eager context when a program first lists devices or does something
-    outside a session. A session that has a configuration does not need the context.
+    TensorFlow creates its eager context when a program first lists devices or runs something
+    outside a session. A session with a configuration does not need the context.
     """
     made = (capture_file.devices or {}).get("context_made")
     return made is False and bool(capture_file.session_configs)
@@ -75,9 +75,9 @@ def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
 def _excludes_gpus(config: SessionConfig) -> bool:
     """Return whether the program configures a session without a GPU.
 
-    A session in the process creates its own devices, at most as many as configured
-    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc); a server's
-    devices were created with the server.
+    A local session creates its own devices, at most as many as configured
+    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc). A remote
+    session uses the devices of its server.
     """
     return config.is_own and config.is_local and config.device_count.get("GPU") == 0
 

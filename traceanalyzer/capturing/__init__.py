@@ -1,1 +1,1 @@
-"""Captures programs: runs a script or records a block of code; `recorder` is inside the program."""
+"""Captures a script or a block of code. `recorder` runs inside the captured program."""

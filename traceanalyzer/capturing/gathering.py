@@ -1,4 +1,4 @@
-"""The files of a capture: its folders, traces, a capture file beside each trace, and the page."""
+"""The files of a capture: folders, traces, capture files, and the page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def host_name() -> str:
 def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
     """Create the folder of a run, `LOGDIR/plugins/profile/NAME`; remove it if it stays empty.
 
-    By default, the name is the time, as for TensorFlow's runs.
+    By default, the name is the current time, as in TensorFlow.
 
     Raises:
         TraceAnalyzerError: The folder exists, or cannot be created or written to.
@@ -79,7 +79,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
 
 
 def _made_run(runs: Path, name: str | None) -> Path:
-    """Create a run's folder; only one capture can create the same folder."""
+    """Create a run's folder. If the default name is taken, append a number."""
     stamp = time.strftime(_STAMP)
     names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
     for each in names if name is None else (name,):
@@ -92,7 +92,7 @@ def _made_run(runs: Path, name: str | None) -> Path:
 
 @contextlib.contextmanager
 def work_folder() -> Iterator[Path]:
-    """Create a temporary folder for the recorder's and TensorFlow's files of a running script."""
+    """Create a temporary folder for the recorder's files and TensorFlow's dumps."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-")).resolve()
         (folder / "graphs").mkdir()
@@ -182,7 +182,7 @@ def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> 
 
     Raises:
         TraceAnalyzerError: The process failed.
-        OSError: It could not be started.
+        OSError: The process could not be started.
     """
     run = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
     ended = run_aside([*run, "report", str(trace), "-o", str(page)], os.environ, mask)
@@ -215,8 +215,8 @@ def why_no_gpu(
 ) -> dict[str, Any]:
     """Return the reasons why TensorFlow saw no GPU, as arguments of `build`; {} if it saw one.
 
-    The script's interpreter is examined in the script's environment. TensorFlow is started again
-    only if no other obstacle was found.
+    Examine the script's interpreter in the script's environment. Start TensorFlow again only if
+    there is no other obstacle.
     """
     if not saw_no_gpu(journal):
         return {}

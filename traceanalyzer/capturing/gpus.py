@@ -1,6 +1,6 @@
 """Queries the GPUs while the script runs, through NVML (nvidia-ml-py).
 
-TensorFlow does not know which other processes use a GPU, or how much of its memory. A query that
+TensorFlow does not know which other processes use a GPU, or how much memory they use. A query that
 fails, for example without a driver, has no effect on the capture.
 """
 
@@ -28,9 +28,9 @@ class GpuWatch:
         self._thread.start()
 
     def finish(self) -> list[dict[str, Any]]:
-        """Stop, and return a record for each GPU, as JSON, with null for unknown values.
+        """Stop polling, and return a JSON record for each GPU, with null for unknown values.
 
-        The link speed is the highest one seen, because an idle GPU lowers it.
+        The PCIe link speed is the highest one seen, because idle GPUs lower it.
         """
         if self._thread.ident is None:
             return []
@@ -104,7 +104,7 @@ class _Gpu:
 
 
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
-    """Return whether a process on the GPU does not belong to the script.
+    """Return whether a process on the GPU belongs to a program other than the script.
 
     In a container, the driver may report process ids of the host machine. Such a process counts as
     another program's if it used the GPU before the script could.

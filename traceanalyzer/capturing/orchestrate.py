@@ -45,9 +45,9 @@ class Request:
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
-    """Run a script and record it; return its exit code, or minus the signal that killed it.
+    """Run and record a script; return its exit code, or the negative number of a fatal signal.
 
-    After the script, `say` is called with each line for the user.
+    After the script has ended, call `say` with each line for the user.
 
     Raises:
         TraceAnalyzerError: The script was not started.

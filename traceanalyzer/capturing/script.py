@@ -2,8 +2,8 @@
 
 The process runs as if the shell had started it. It inherits stdin, stdout, stderr, the terminal and
 the process group, so Ctrl-C and Ctrl-Z reach it directly. Other signals that only this process
-receives are passed on. If a signal kills the script, this process ends by the same signal after it
-has written the files.
+receives are passed on. If a signal kills the script, this process writes the files, and then ends
+by the same signal.
 """
 
 import contextlib
@@ -180,7 +180,7 @@ def run_aside(
     mask: Collection[int] | None,
     time_limit_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short process without stdin; with the mask of `holding_signals`, Ctrl-C ends it."""
+    """Run a short process without stdin. With the mask of `holding_signals`, Ctrl-C ends it."""
     return subprocess.run(  # noqa: S603 - an interpreter, ours or the script's
         words,
         env=variables,
@@ -208,7 +208,7 @@ def _prepared(mask: Collection[int]) -> Callable[[], None]:
 
 
 def end_like(status: int) -> int:
-    """End by the signal that killed a process, or return its exit code."""
+    """End this process by the signal that killed the script, or return the script's exit code."""
     if status >= 0:
         return status
     number = -status

@@ -10,7 +10,7 @@ __all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes", "ca
 
 
 def all_causes() -> tuple[Cause, ...]:
-    """Return every cause, in order of id."""
+    """Return all causes, sorted by id."""
     modules = [
         import_module(f"{__name__}.{found.name}")
         for found in iter_modules(__path__)
@@ -21,6 +21,6 @@ def all_causes() -> tuple[Cause, ...]:
 
 @cache
 def cause_title(cause_id: str) -> str:
-    """Return the title of a cause, given its id; a case follows a slash."""
+    """Return the title of a cause, given its id (`CAUSE`, or `CAUSE/CASE`)."""
     titles = {cause.id: cause.title for cause in all_causes()}
     return titles.get(cause_id.partition("/")[0], cause_id)

@@ -1,19 +1,19 @@
 """The record of a cause, the types that its functions use, and its texts.
 
 `texts/CAUSE.toml` has a cause's `page`, which `traceanalyzer explain` prints, and the text of its
-findings, by case. A case inherits the fields that it lacks from the fields at the top of the file,
-which are those of the usual case:
+findings, by case. A case inherits missing fields from the top of the file, which describes the
+usual case:
 
 - `title` and `why`: the text of the finding.
 - `harm`: harmful, harmless, or by_design.
-- `fixes`: each with a `title`, `more` details, the `condition` under which it helps, and `code`; or
-  a `text` if there is nothing to do. `checked`: it removes the blocker, so it moves ops for which a
-  replay finds no other one. Causes whose fixes are in the table `fix` choose some of them.
+- `fixes`: each has a `title`, `more` details, a `condition` under which it helps, and `code`, or
+  only a `text` if there is nothing to do. A `checked` fix removes the blocker, so it moves ops that
+  have no other blocker in a replay. Causes with a table `fix` choose fixes from it.
 
-In braces: {ops} the types of the ops, with their line if they share one; {at} their lines, for the
-end of a title; {type} the type of the blocked op; {blocker} the blocker as a clause; {scope} the
-`tf.device` call, {lines} the lines that enter it, {device} the device that it requests; {function}
-the called function; {copied} that data is copied. The cause fills in other names.
+Texts can contain {ops} (the ops' types, with their line if they share one), {at} (their lines, for
+the end of a title), {type} (the blocked op's type), {blocker} (a clause about the blocker), {scope}
+(the `tf.device` call), {lines} (the lines that enter the scope), {device} (the requested device),
+{function} (the called function), {copied} (a note on copies), and names that the cause fills in.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BlockedOps:
 
     @property
     def fallback(self) -> tuple[str, ...]:
-        """The finding's modifier if the program requested a GPU for one of the ops."""
+        """The modifier `soft_placement_fallback` if a GPU was requested for any of the ops."""
         requested = any("GPU" in (op.requested_device or "").upper() for op in self.ops)
         return ("soft_placement_fallback",) if requested else ()
 
@@ -117,7 +117,7 @@ class BlockedOps:
         return replace(text, modifiers=modifiers)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
-        """Return the fixes; they count as checked only if no blocker remains after them."""
+        """Return the fixes, marked as unchecked if the ops may have other blockers."""
         is_enough = all(
             len(op.explanation.blockers) <= 1
             and (op.explanation.is_complete or op.explanation.basis != "replay")
@@ -204,12 +204,12 @@ class Cause:
 
     @property
     def documentation(self) -> str:
-        """Its page, as Markdown; "" if it has none."""
+        """The cause's page, as Markdown; "" if there is no page."""
         return str(_texts(self.id).get("page", "")).strip()
 
     @property
     def title(self) -> str:
-        """The first line of its page."""
+        """The first line of the page."""
         known = self.documentation or self.id.replace("_", " ")
         return known.partition("\n")[0].rstrip(".")
 

@@ -1,4 +1,4 @@
-"""No GPU kernel for an attribute."""
+"""Ops without a GPU kernel for an attribute."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Function called inside a CPU scope."""
+"""Functions called inside a CPU scope."""
 
 from traceanalyzer.capture_file.document import lines_text, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText

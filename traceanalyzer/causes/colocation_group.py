@@ -1,4 +1,4 @@
-"""Colocated with an op on the CPU."""
+"""Ops colocated with an op on the CPU."""
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import blocker_text, is_of_strategy, observed

@@ -1,4 +1,4 @@
-"""Op of another library."""
+"""Ops of other libraries."""
 
 import re
 from collections import defaultdict
@@ -21,7 +21,7 @@ _ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Yield the findings of ops whose registered kernels are unknown."""
+    """Yield findings about ops of other libraries whose kernels are unknown."""
     by_type: dict[str, list[CpuOp]] = defaultdict(list)
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.

@@ -1,4 +1,4 @@
-"""No GPU kernel for the dtype."""
+"""Ops without a GPU kernel for their dtype."""
 
 import re
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
-    """Return the best casts with which a GPU computes every op: one if it is lossless, or else two.
+    """Return the best casts that let a GPU compute all ops: one if it is lossless, otherwise two.
 
     A kernel may accept a dtype only in combination with certain dtypes of other attributes.
     """

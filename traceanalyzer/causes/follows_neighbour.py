@@ -1,4 +1,4 @@
-"""Follows a neighbor."""
+"""Ops placed on the CPU because of their inputs or consumers."""
 
 from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import observed

@@ -1,4 +1,4 @@
-"""Moved to the host by a graph optimizer."""
+"""Ops that a graph optimizer moved to the host."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _by_graphs(run: Run) -> Iterator[Finding]:
-    """Yield the ops that a graph beside the trace puts on a GPU, and that ran on the CPU."""
+    """Yield findings about ops on the CPU that a graph beside the trace puts on a GPU."""
     _, _, code = _SET_BY["program"]
     for host in run.hosts:
         joined = host.tables.joined
@@ -92,7 +92,7 @@ def _by_graphs(run: Run) -> Iterator[Finding]:
 
 
 def _is_moved(graphs: CaptureFile, name: str, node: str) -> bool:
-    """Return whether a node has a recorded partition, and tensors that the optimizer moves."""
+    """Return whether a node's partition is recorded and the optimizer moves its tensors."""
     function = graphs.function(name)
     for instance in () if function is None else function.instances:
         graph = instance.input

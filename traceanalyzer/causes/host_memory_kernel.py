@@ -1,4 +1,4 @@
-"""Placed on the GPU, computed on the host."""
+"""Ops placed on the GPU but computed on the host."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

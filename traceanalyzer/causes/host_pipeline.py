@@ -1,4 +1,4 @@
-"""Part of the input pipeline."""
+"""Ops that are part of the input pipeline."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -77,7 +77,7 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Yield fixes that avoid refilling a shuffle buffer in each epoch, if that takes long."""
+    """Yield a fix that avoids refilling a shuffle buffer in each epoch, if that takes long."""
     waits = host.waits
     if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return

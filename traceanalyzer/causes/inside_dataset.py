@@ -1,4 +1,4 @@
-"""Computed inside a dataset."""
+"""Ops computed inside a dataset."""
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import switch_of

@@ -1,4 +1,4 @@
-"""No GPU kernel."""
+"""Ops without a GPU kernel."""
 
 from dataclasses import replace
 

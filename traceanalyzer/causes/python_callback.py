@@ -1,4 +1,4 @@
-"""Python called from a graph."""
+"""Ops that call Python from a graph."""
 
 from collections.abc import Iterator
 from dataclasses import replace

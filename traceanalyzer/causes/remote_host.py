@@ -1,4 +1,4 @@
-"""Placed on another task of the cluster."""
+"""Ops placed on another task of the cluster."""
 
 import json
 import re

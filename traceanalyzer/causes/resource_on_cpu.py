@@ -1,4 +1,4 @@
-"""Uses a resource on the CPU."""
+"""Ops that use a resource on the CPU."""
 
 from dataclasses import replace
 from typing import Final
@@ -124,7 +124,7 @@ def _is_of_queue(blocker: Blocker) -> bool:
 
 
 def _is_for_host(ops: BlockedOps) -> bool:
-    """Return whether all resources stay on the host: strings and summary writers."""
+    """Return whether all resources are strings or summary writers, which stay on the host."""
     used = [each for each in ops.members if each[0].explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
         _dtype(blocker) == "string" or "Summary" in cpu_op.explanation.type

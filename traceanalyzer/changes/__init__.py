@@ -1,4 +1,4 @@
-"""What a user can change, and what each change saves: findings grouped by edit."""
+"""Changes that a user can make, and the saving of each: findings grouped by edit."""
 
 from traceanalyzer.changes.find import changes_of as changes_of
 from traceanalyzer.model.changes import Candidate as Candidate

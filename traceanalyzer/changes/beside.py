@@ -1,4 +1,4 @@
-"""Changes that save time unrelated to placement: input, values read back, launches, Python."""
+"""Changes that save time without moving ops: input, values read back, launches, Python."""
 
 import re
 from collections.abc import Iterator
@@ -79,7 +79,7 @@ def _change(
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A host's regular steps, and how one device, or else the program, spent them."""
+    """A host's regular steps, with the timeline of one device or, without a GPU, the program."""
 
     host: Host
     parts: Parts
@@ -211,7 +211,7 @@ def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
 
 
 def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
-    """Yield the changes for Python functions in steps, wherever their ops are placed."""
+    """Yield the changes for Python callbacks in steps that no placement change covers."""
     there = diagnosis.on_a_gpu
     placed = diagnosis.cpu_ops.keys() | (set() if there is None else there.analysis.cpu_ops.keys())
     for finding in diagnosis.findings:
@@ -265,7 +265,7 @@ def _read_back(run: Run) -> Iterator[Change]:
 
 
 def _iterators(run: Run) -> Iterator[Change]:
-    """Yield the change for datasets that `model.predict` creates at each call."""
+    """Yield the change for the datasets that `model.predict` creates in each call."""
     functions = set(run.ops["function"].dropna().astype(str))
     creates = run.ops["is_eager"] & (run.ops["type"] == _DATASET_OF_KERAS)
     calls = run.ops[creates & (run.ops["occurrences"] >= _FEWEST_CALLS)]

@@ -154,7 +154,7 @@ def combined_edit(sources: Sources, other: VariableUse, dtype: str) -> tuple[Edi
 
 
 def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr]:
-    """Return the values that a statement may combine with a variable, given the op's type."""
+    """Return the expressions of a statement that its op may combine with a variable."""
     of_variable = _METHOD.fullmatch(other.op)
     if of_variable is None:
         definition = definition_of(other.op)

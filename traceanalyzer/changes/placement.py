@@ -37,7 +37,7 @@ _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
 
 
 class PlacementChanges:
-    """The changes for ops that are on the CPU in the run, or predicted to be on a GPU machine."""
+    """Finds changes for ops on the CPU, in the run or as predicted for a machine with a GPU."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ def _merge(
 
 
 def _result_dtype(blocker: Blocker) -> str:
-    """Return the dtype of an op's result if the dtype to change determines it, or ""."""
+    """Return the dtype of an op's result if the blocking attribute sets it, or ""."""
     if len(blocker.attributes) != 1:
         return ""
     ((name, value),) = blocker.attributes.items()
@@ -273,7 +273,7 @@ def _result_dtype(blocker: Blocker) -> str:
 
 
 def _advice(group: RemedyGroup, *, has_edits: bool) -> str:
-    """Return advice beside the edits, such as a loss of precision; a workaround for a library."""
+    """Return advice to show with the edits, or the workaround if a library creates the ops."""
     text = group.fixes[0].text if group.fixes else ""
     if group.remedy.kind == "library":
         return text or _NOTHING_TO_EDIT

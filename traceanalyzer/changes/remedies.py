@@ -33,7 +33,7 @@ _KEEP_THE_DATA: Final = Fix.of(
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to change, and where. Equal remedies make one change."""
+    """The kind and the place of a change. Equal remedies become one change."""
 
     #: Change the line that enters a `tf.device` scope, or the dtype in the line that creates a
     #: variable, or follow the cause's advice for a line, or for a line that calls a library.
@@ -208,7 +208,7 @@ class RemedyGroup:
 
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
-        """The leading cause's fixes; its finding can have more specific ones."""
+        """The fixes for the leading cause, from its finding if that has more specific ones."""
         if self.is_short_of_memory:
             return (_KEEP_THE_DATA,)
         first = self.lead[0]

@@ -33,7 +33,7 @@ class Savings:
         return min(1.0, ps / self._step_ps) if self._step_ps else None
 
     def is_rare(self, op_ids: Collection[str]) -> bool:
-        """Return whether none of these ops is part of each step."""
+        """Return whether all of these ops are rare, i.e. not part of each step."""
         return self._rare.keys() >= set(op_ids)
 
     def of_placement(

@@ -37,7 +37,7 @@ class Sources:
         return source if source is not None and source.nodes else None
 
     def call(self, file: str, line: int, *names: str) -> tuple[ParsedStatement, ast.Call] | None:
-        """Return the call of these functions in the statement at a line, if there is only one."""
+        """Return the statement at a line and its only call of these functions, or None."""
         source = self.at(file, line)
         calls = [] if source is None else source.calls(*names)
         return (source, calls[0]) if source is not None and len(calls) == 1 else None
@@ -83,7 +83,7 @@ class ParsedStatement:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the statement's syntax tree; none if it cannot be parsed (an `elif`)."""
+        """All nodes of the statement's syntax tree; none if it cannot be parsed, like an `elif`."""
         for body in ([], [f"{self._indent} pass"]):  # of a compound statement
             try:
                 tree = ast.parse("\n".join([*self._lines, *body]))
@@ -97,7 +97,7 @@ class ParsedStatement:
         return [n for n in self.nodes if isinstance(n, ast.Call) and name_of(n) in names]
 
     def text(self, node: ast.AST) -> str:
-        """Return the text of a node."""
+        """Return the source text of a node."""
         return ast.get_source_segment("\n".join(self._lines), node) or ""
 
     def edited(self, *spans: Span) -> Edit:
@@ -140,7 +140,7 @@ def _bounds(node: ast.AST) -> tuple[_Position, _Position]:
 
 
 def over(node: ast.AST, text: str) -> Span:
-    """Return the span that replaces a node."""
+    """Return the span that replaces a node with a text."""
     return (*_bounds(node), text)
 
 
@@ -152,7 +152,7 @@ def around(node: ast.AST, before: str, after: str) -> Iterator[Span]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the last part of the name of a function, or of a called function."""
+    """Return the last part of a function's dotted name, given the function or a call of it."""
     if isinstance(node, ast.Call):
         return name_of(node.func)
     if isinstance(node, ast.Attribute):

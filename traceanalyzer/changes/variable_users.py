@@ -2,7 +2,7 @@
 
 In a function's graph, values that depend on the variable get its new dtype, up to an op whose
 result has another dtype, such as a comparison. The other inputs of these ops need a cast, except
-for numbers in the same line. Of eager ops, only those that use the variable directly are known.
+for numbers in the same line. For eager ops, only direct uses of the variable are known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ class _Uses:
         self._handles = {arguments[at] for at in bound if at in arguments}
 
     def combinations(self) -> Iterator[VariableUse]:
-        """Yield the ops that combine other values with the variable's, in the graph's order."""
+        """Yield the ops that combine other values with the variable."""
         changed, users = self._changed()
         for node, name in users.items():
             op, place, known = self._graph.ops[node], self._line(node), self._known(node)
@@ -88,9 +88,9 @@ class _Uses:
                     yield VariableUse(op, place, slot, made_at, is_constant)
 
     def _changed(self) -> tuple[set[int], dict[int, str]]:
-        """Return the nodes whose results get another dtype, and their users.
+        """Return the nodes whose results change their dtype, and the users of those results.
 
-        Each user comes with the attribute that gives the dtype.
+        Each user maps to its attribute that has the variable's dtype.
         """
         takers: dict[int, list[int]] = {}
         for node in range(len(self._graph.ops)):
@@ -110,7 +110,7 @@ class _Uses:
         return changed, users
 
     def _shared(self, node: int, changed: set[int], *, is_handle: bool) -> str:
-        """Return the attribute by which an op takes the variable's dtype, or ""."""
+        """Return the attribute of a node that is set to the variable's dtype, or ""."""
         known = self._known(node)
         names = (
             ["dtype"]
@@ -124,7 +124,7 @@ class _Uses:
         return next((name for name in names if name and known.get(name) == _DTYPE), "")
 
     def _gives(self, node: int, name: str) -> bool:
-        """Return whether the node's result has the dtype of an attribute."""
+        """Return whether an attribute sets the dtype of the node's result."""
         op = self._graph.ops[node]
         definition = definition_of(op)
         outputs = () if definition is None else definition.outputs

@@ -33,7 +33,7 @@ class Breach:
 def breaches(
     report: Report, budget: Budget, baseline: Report | None, today: date
 ) -> tuple[Breach, ...]:
-    """Return all breaches of limits, of `forbidden`, and of the baseline.
+    """Return all breaches of the budget and the baseline.
 
     In a run without a GPU, `harmful` and `cpu_ops` apply to the ops predicted to stay on the CPU
     on a machine with a GPU.

@@ -55,7 +55,7 @@ class Reason(str):
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all tables of a budget."""
+    """The base class of the tables in a budget."""
 
 
 class Limits(_Table, frozen=True):

@@ -13,7 +13,7 @@ _SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})
 
 
 def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
-    """Make the breaches' file paths relative to `root` where exactly one file fits.
+    """Make the breaches' file paths relative to `root` if exactly one file there matches.
 
     A report names files without their author's folders; SARIF and GitHub need the path within the
     repository.
@@ -25,7 +25,7 @@ def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
 
 
 def _paths(wanted: set[str], root: Path) -> dict[str, str]:
-    """Return, by name, the only path below `root` that ends with the name."""
+    """Map each name to the path below `root` that ends with it, if there is only one."""
     fitting: dict[str, list[str]] = {name: [] for name in wanted}
     seen = 0
     for folder, folders, files in os.walk(root):

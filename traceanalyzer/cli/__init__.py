@@ -89,7 +89,7 @@ def report(
 )
 @click.option("--all", "everything", is_flag=True, help="Print the whole report.")
 def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything: bool) -> None:
-    """Print what happened, where a step goes, and what to change; with --op, explain single ops."""
+    """Print what happened, where steps spend time, and what to change. With --op, explain ops."""
     with progress() as tell:
         diagnosis = source.diagnose(tell)
         from traceanalyzer.cli.explain_text import print_ops
@@ -178,7 +178,7 @@ def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
 def kernels(
     op: str | None, dtype: str | None, tf: str | None, *, cpu_only: bool, as_data: bool
 ) -> None:
-    """Print for which dtypes OP has a GPU kernel, since which version, and what stays on the host.
+    """Print for which dtypes OP has a GPU kernel, since when, and which data stays on the host.
 
     OP is an op type, e.g. MatMul. TensorFlow need not be installed.
     """
@@ -213,7 +213,7 @@ def kernels(
 def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     """Print what a CAUSE means, why it happens, and how to fix it.
 
-    CAUSE is an id from a report, e.g. no_gpu_kernel. Without one, the causes are listed.
+    CAUSE is an id from a report, e.g. no_gpu_kernel. Without CAUSE, all causes are listed.
     """
     from traceanalyzer.causes import all_causes
     from traceanalyzer.cli import explain_text as said
@@ -245,7 +245,7 @@ cli.add_command(doctor)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line. A failure is one line on stderr and exit code 2."""
+    """Run the command line. On failure, print one line on stderr and exit with code 2."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     if sys.stdout is None:

@@ -96,15 +96,16 @@ def capture(  # noqa: PLR0913 - options
     output, and exit code are the same as without the capture.
 
     A script of less than 20 s is recorded in full, except for loops of more than 10,000 eager ops.
-    For a longer script, some seconds of steps are recorded: where a function is called repeatedly,
-    Keras `fit` trains, or eager ops repeat. The report says how much was recorded. Choose another
+    For a longer script, some seconds of steps are recorded: repeated calls of a function, training
+    by Keras `fit`, or repeating eager ops. The report says how much was recorded. Choose another
     part with --steps, or with --after and --for.
 
     The trace (HOST.xplane.pb) is written to the log directory, together with the capture file
     (HOST.placement.json.gz), which contains requested devices, dtypes, source lines, and the
     graphs that TensorFlow placed. Arguments that look like secrets are masked.
 
-    Not recorded: processes that the script starts, and anything after it was killed. In code, use
+    Processes that the script starts are not recorded. If SIGKILL ends the script, the trace that
+    was being recorded is lost. The report is made without times. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
     """
     from traceanalyzer.capturing.orchestrate import Request, record

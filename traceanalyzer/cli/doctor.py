@@ -36,7 +36,7 @@ def doctor(
 ) -> int:
     """Find out why TensorFlow sees no GPU on this machine, and how to change that.
 
-    Checks everything from the GPU up to TensorFlow, also if TensorFlow cannot be imported. The exit
+    Checks everything from the GPU up to TensorFlow, even if TensorFlow cannot be imported. The exit
     code is 0 if TensorFlow can use a GPU, and 1 if not.
 
     With SCRIPT, also checks whether the script hides GPUs: it runs until TensorFlow creates its

@@ -1,4 +1,4 @@
-"""Answers of `explain` and `analyze --op` in the terminal: causes, terms, and single ops."""
+"""Prints the answers of `explain` and `analyze --op`: causes, terms, and single ops."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ _CODE_INDENT: Final = "    "
 
 
 class UnknownCauseError(TraceAnalyzerError):
-    """No cause has this name."""
+    """No cause has the given name."""
 
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:

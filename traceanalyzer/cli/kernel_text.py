@@ -1,4 +1,4 @@
-"""Answers about kernels in the terminal: a table of dtypes and devices, and the first version."""
+"""Prints answers about kernels: a table of devices by dtype, and the first version."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

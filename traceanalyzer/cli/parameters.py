@@ -22,7 +22,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def refuse(message: str) -> NoReturn:
-    """End the command: it was used in a wrong way."""
+    """End the command with a usage error."""
     raise click.UsageError(message)
 
 
@@ -32,7 +32,7 @@ def _reject(value: object, why: str) -> NoReturn:
 
 
 def size(value: object) -> int:
-    """Return the bytes of a size such as 500M or 8GB."""
+    """Return a size such as 500M or 8GB in bytes."""
     text = str(value).strip().lower().removesuffix("b").removesuffix("i")
     number, unit = (text[:-1], text[-1]) if text and text[-1].isalpha() else (text, "")
     try:
@@ -43,7 +43,7 @@ def size(value: object) -> int:
 
 
 def time(value: object) -> float:
-    """Return the seconds of a time such as 500ms, 30s, or 2m."""
+    """Return a time such as 500ms, 30s, or 2m in seconds."""
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
     seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
     if math.isinf(seconds):
@@ -52,7 +52,7 @@ def time(value: object) -> float:
 
 
 def duration(value: object) -> float:
-    """Return the seconds of a time above zero."""
+    """Return a time in seconds; reject zero."""
     seconds = time(value)
     return seconds if seconds > 0 else _reject(value, "leaves nothing to record; write e.g. 10s")
 

@@ -1,9 +1,9 @@
 """Encodes the attributes of ops for the capture file, and finds the dtypes of their inputs.
 
-Python values and NumPy arrays become tensors in C++. Their dtypes follow from the rules of
-`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`), then from the
-value (`ConvertToEagerTensor` in pywrap_tensor.cc, and py_seq_tensor.cc), or from the op's outputs.
-Otherwise no dtype is written.
+TensorFlow converts Python values and NumPy arrays to tensors in C++. The recorder infers their
+dtypes by the rules of `TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc,
+`MaybeGetDTypeForAttr`), from the value (`ConvertToEagerTensor` in pywrap_tensor.cc, and
+py_seq_tensor.cc), or from the op's outputs. Otherwise, it records no dtype.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def attribute(kind: str, value: Any) -> Any:
 
 
 def shape(value: Any) -> list[int] | None:
-    """Return a shape's sizes, -1 for an unknown one; None if the rank is unknown."""
+    """Return a shape's sizes, with -1 for unknown ones; None if the rank is unknown."""
     if value is None or value.rank is None:
         return None
     return [-1 if d is None else int(d) for d in value.as_list()]
@@ -105,14 +105,14 @@ def bytes_of(dtype: str | None, sizes: list[int] | None) -> int | None:
 
 
 def python_kind(value: Any) -> Any:
-    """Return a key that is equal for Python values that get the same dtype."""
+    """Return a key that Python values share if TensorFlow gives them the same dtype."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)
 
 
 class InputTypes:
-    """Finds the dtype of each input of an op after its conversion to a tensor."""
+    """Finds the dtypes that the inputs of ops have as tensors."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -126,7 +126,7 @@ class InputTypes:
         self.array = (np.ndarray, np.generic)
 
     def dtype(self, value: Any) -> str | None:
-        """Return the dtype of a tensor or variable, None for another value."""
+        """Return the dtype of a tensor or variable; None for other values."""
         if isinstance(value, self.tensor):
             return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable):
@@ -167,7 +167,7 @@ class InputTypes:
     def inputs(
         self, op: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
     ) -> Iterator[tuple[Any, str | None, str]]:
-        """Yield the value of each input tensor, its dtype, and the dtype's attribute or ""."""
+        """Yield each input tensor's value, its dtype, and the attribute that sets it (or "")."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
@@ -204,7 +204,7 @@ class InputTypes:
 
 
 def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:
-    """Yield the values that become tensors: a list as a whole if the op expects one tensor."""
+    """Yield each value that becomes a tensor. A list becomes one tensor if the op expects one."""
     if arg is not None and not arg.number_attr and not arg.type_list_attr:
         return iter((value,))
     return flat((value,))

@@ -1,14 +1,14 @@
-"""The default window: the steps of a program, found while it runs.
+"""The default window: finds the steps of a program while it runs.
 
-Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). The
-file of a session takes a quarter of the session's memory, and writing it takes 20 s per GB of
-memory and 3.5 times the memory. So a session ends when the heap has grown by 512 MB. One without
-steps, which usually shows how data is prepared, ends after 64 MB: a map over 300,000 elements then
-takes 1.17 times as long as without recording, and 1.3 times with 256 MB. Heap growth while a
-function is traced and first called is not counted: it is the program's graphs, 530 MB for Keras'
-MobileNetV2. The program's tensors cannot be separated from the session's memory, and are counted.
-If the file is too small for the counted memory, recording begins again with a higher limit. An
-eager op takes 143 bytes of the file, a training step of a small convolutional network 30 kB.
+The limits come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). A
+session's file is a quarter of the size of its memory. Writing it takes 20 s per GB of memory, and
+3.5 times the memory. So a session ends when the heap has grown by 512 MB. A session without steps,
+which usually shows data preparation, ends after 64 MB: a map over 300,000 elements then takes 1.17
+times as long as without recording, and 1.3 times with 256 MB. Heap growth while a function is
+traced and first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2.
+The program's tensors cannot be separated from the session's memory, so they are counted. If the
+file is too small for the counted memory, recording begins again with a higher limit. An eager op
+takes 143 bytes of the file, a step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class _Heap:
 
 
 class AutoWindow(Window):
-    """The default: all of a short program, some steps of a long one.
+    """Records all of a short program, or some steps of a long one.
 
     Recording begins immediately. A step is a call of Keras' training function, a call of another
     function that is called repeatedly, or, if no function repeats, a part of an eager loop.
-    Everything before the first step is setup. A long setup before a repeated function is dropped;
-    a shorter one, or that of an eager loop, stays in the trace of the steps. A setup that reaches
-    a limit becomes a separate trace. Training outranks other functions, which outrank eager loops:
-    steps of a higher rank are recorded even if they come later.
+    Everything before the first step is setup. A long setup before a repeated function is dropped.
+    A short one, or the setup of an eager loop, stays in the trace of the steps. A setup that
+    reaches a limit becomes a separate trace. Training outranks other functions, and they outrank
+    eager loops: steps of a higher rank are recorded even if they come later.
     """
 
     counts_on = True
@@ -118,7 +118,7 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin a session at an eager loop, or end one that is too large or has run long enough."""
+        """Begin a session if an eager loop runs, or end one that is too large or long enough."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
             return self._begin_with(_EAGER, "from a loop of eager ops") if is_loop else None
@@ -143,7 +143,7 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Begin a new session if the trace is small: then the program itself used the memory."""
+        """Begin a new session if the trace is small, because the program itself used the memory."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None

@@ -1,4 +1,4 @@
-"""Measures which part of the CPUs other processes take while a session runs."""
+"""Measures how much CPU time other processes take during a session."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _SHORTEST_S = 0.2  # the kernel counts ticks of 10 ms
 
 
 class CpuUse:
-    """Use of the CPUs that the program may use, from the creation of this object on."""
+    """Use of the CPUs available to the program since this object was created."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
         self._began = _seconds()
 
     def shares(self) -> dict[str, float]:
-        """Return the shares that other processes took and that were idle; empty if unknown.
+        """Return the shares of CPU time that other processes took and that were idle, if known.
 
-        `os.times()` does not count the time of running children, so with any, they are unknown.
+        They are unknown while child processes run: `os.times()` does not count their time.
         """
         began, now = self._began, _seconds()
         if began is None or now is None or time.monotonic() - self._began_s < _SHORTEST_S:
@@ -35,7 +35,7 @@ class CpuUse:
 
 
 def _seconds() -> tuple[float, float, float] | None:
-    """Return idle and busy time of the CPUs, and what this process used of it."""
+    """Return the idle time and busy time of the CPUs, and this process's CPU time."""
     try:
         allowed = {f"cpu{number}" for number in os.sched_getaffinity(0)}
         with open("/proc/stat") as file:

@@ -5,7 +5,7 @@ Calls of functions, and ops that the fast path cannot run, use `TFE_Py_Execute` 
 `TFE_Py_ExecuteCancelable` (python/eager/execute.py). The recorder replaces all three. It records a
 *signature*: op, attributes, dtypes, the requested device, and the line of the user's code. Each
 distinct signature is described once; for each thread, only a sequence of signature numbers is kept.
-This takes about 2 µs per op; TensorFlow's own op callbacks take some 100 µs.
+This takes about 2 µs per op; TensorFlow's own op callbacks take about 100 µs.
 
 Outside of sessions, only the modules that create resources are watched: the device of a resource
 decides the device of every op that uses it.
@@ -304,7 +304,7 @@ class EagerRecorder(RecorderPart):
     def _unusual(
         self, value: Any, sequence: array[int], frame: FrameType | None, place: Any, scope: Any
     ) -> Any:
-        """Return the key of an input that is not a plain tensor; note reads of variables."""
+        """Return the key of an input that is not a plain tensor, and record reads of variables."""
         category = self._categories.get(type(value))
         if category is None:
             category = self._categories[type(value)] = self._category(value)
@@ -339,7 +339,7 @@ class EagerRecorder(RecorderPart):
 
 
 def _hashable(value: Any, plain: frozenset[type], stand_in: Mapping[str, str]) -> Any:
-    """Return a key for an attribute that keeps no objects alive."""
+    """Return a hashable key for an attribute's value. The key keeps no objects alive."""
     kind = type(value)
     if kind in plain:
         return value

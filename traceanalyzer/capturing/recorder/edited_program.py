@@ -1,7 +1,7 @@
-"""Runs a script as if its files were edited: FILE SCRIPT [ARGUMENTS], or FILE -m MODULE [...].
+"""Runs a script with edited files: FILE SCRIPT [ARGUMENTS], or FILE -m MODULE [ARGUMENTS].
 
-FILE is JSON: the text of each edited file, by its real path. The script's files, paths, and
-arguments are as without the edits.
+FILE is a JSON object that maps the real path of each edited file to its text. `__file__`,
+`sys.path`, and `sys.argv` are the same as without the edits.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _run_module: Any = runpy._run_module_as_main  # type: ignore[attr-defined]  # as
 
 
 def _use(edited: dict[str, str]) -> None:
-    """Give imports and `linecache`, from which AutoGraph reads functions, the edited texts."""
+    """Make imports and `linecache`, which AutoGraph reads, use the edited texts."""
 
     def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
         path = loader.get_filename(name)

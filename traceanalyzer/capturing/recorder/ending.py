@@ -22,10 +22,10 @@ _HIGH = 200  # above the descriptors that a program expects to get
 
 
 class OwnDescriptor:
-    """A duplicate of a descriptor, with a high number, that is closed on exec.
+    """A duplicate of a file descriptor, with a high number, closed on exec.
 
-    A program may close any descriptor and reuse its number. So the file that it refers to is
-    checked before use, and files of the program are never written to or redirected.
+    A program may close any descriptor and reuse its number. So check `is_ours` before use:
+    otherwise, the recorder could read or redirect one of the program's files.
     """
 
     def __init__(self, original: int) -> None:
@@ -55,10 +55,10 @@ def _file_of(number: int) -> tuple[int, int] | None:
 
 
 def watch_ending(finish: Callable[[str], None]) -> None:
-    """Finish the recording before the program ends in any way.
+    """Finish the recording before the program ends, however it ends.
 
     Call this before the program's first line: exit handlers run in reverse order. `finish` is
-    called once, with `exit`, `signal`, `os._exit` or `os.exec`.
+    called once, with a reason: `exit`, `signal`, `os._exit` or `os.exec`.
     """
     ending = _Ending.current = _Ending(finish)
     atexit.register(ending.at_exit)
@@ -70,7 +70,7 @@ def watch_ending(finish: Callable[[str], None]) -> None:
 
 
 def watch_signals() -> None:
-    """Finish the recording when SIGTERM or SIGHUP ends the program, however busy it is.
+    """Finish the recording when SIGTERM or SIGHUP ends the program, even if it is busy.
 
     Call this only when there is something to finish. Without a handler, these signals end a program
     immediately, but a handler in Python waits until the main thread returns from TensorFlow, which

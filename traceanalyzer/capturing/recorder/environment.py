@@ -226,7 +226,7 @@ def _has_devices() -> bool:
 
 
 class GpuChoices(RecorderPart):
-    """Journals calls that choose visible GPUs, and collects lines that ask which GPUs exist."""
+    """Journals calls that choose the visible GPUs, and collects lines that query GPUs."""
 
     # Whether TensorFlow listed devices in this process: then CUDA has read its variables.
     devices_made: ClassVar[bool] = False

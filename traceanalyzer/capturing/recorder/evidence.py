@@ -67,7 +67,7 @@ class EvidenceRecorder:
         return len(self._signatures.numbers)
 
     def install(self) -> None:
-        """Install every part; note and skip those that fail."""
+        """Install every part; record and skip parts that fail."""
         for part in self._parts:
             try:
                 part.install()
@@ -129,8 +129,8 @@ class StepMarks(RecorderPart):
     are TensorFlow's own, events with `step_num` and `_r` (python/profiler/trace.py), so TensorBoard
     shows step times, too.
 
-    Programs mark steps with TensorFlow's class `Trace`. Every `tf.constant` also makes a `Trace`
-    (framework/constant_op.py) and would take 0.5 µs longer, so that module gets an unwatched copy.
+    Programs mark steps with TensorFlow's class `Trace`. Every `tf.constant` also creates a `Trace`
+    (framework/constant_op.py). Watching it takes 0.5 µs, so that module gets an unwatched copy.
     """
 
     def __init__(self, stepped: Callable[[], None] | None) -> None:
@@ -168,7 +168,7 @@ class StepMarks(RecorderPart):
             self._open = None
 
     def ended(self, name: str, thread: int) -> None:
-        """Mark the end of a step if this thread's call of the function ends it."""
+        """Mark the end of the current step if this call begins the next one."""
         if self._open is not None and self._leader == (thread, name):
             self._open.Stop()
             self._open = None
@@ -186,7 +186,7 @@ class StepMarks(RecorderPart):
             self._open = traceme("step", step_num=count, _r=1, graph_type=label_of(name))
 
     def _made(self, *_: Any, **keywords: Any) -> None:
-        """Record that the program, or a Keras callback, marks its own steps."""
+        """Record that the program or a Keras callback marks steps itself."""
         if "step_num" in keywords:
             self._program_marks = True
             maker = os.path.basename(sys._getframe(2).f_code.co_filename)

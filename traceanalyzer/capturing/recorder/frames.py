@@ -1,4 +1,4 @@
-"""Finds the line of user code, and of the library that it called, that led to a running frame."""
+"""Finds the lines of user code and of the called library that led to a running frame."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _is_library_file(file: str) -> bool:
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file belongs to an installed package (also by `pip install --target`)."""
+    """Return whether a file is part of an installed package (also by `pip install --target`)."""
     return any(part in path for part in _PACKAGES) or any(
         path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
@@ -97,9 +97,9 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
 
 
 def user_and_library(places: Iterable[tuple[str, Any]]) -> tuple[Any, Any]:
-    """Return the innermost places in user code and in the library it called, None if missing.
+    """Return the innermost place in user code and in the library it called; None if missing.
 
-    `places` are ordered from the inside out, each with its file. In a library, places that show a
+    `places` are pairs of a file and a place, innermost first. In a library, places that show a
     layer or metric are preferred.
     """
     library = plumbing = None
@@ -163,7 +163,7 @@ class FramePool:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def add_frame(self, frame: FrameType | None) -> int:
-        """Return the recorded index of a running frame; -1 if there is no frame."""
+        """Return the number of a running frame; -1 if there is none or its source is unknown."""
         if frame is None:
             return -1
         code = frame.f_code

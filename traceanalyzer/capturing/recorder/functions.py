@@ -1,4 +1,4 @@
-"""Records the lines of user and library code that made each graph node, and its scopes.
+"""Records the lines of user and library code that created each graph node, and its scopes.
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). A
@@ -35,7 +35,7 @@ class FunctionRecorder(RecorderPart):
         dumps: Dumps,
         defined: Callable[[str], None],
     ) -> None:
-        """Initialize; frame numbers in `locations` refer to `scope_frames`."""
+        """Initialize. Frame numbers that `origins.locations` returns refer to `scope_frames`."""
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
@@ -88,9 +88,9 @@ class FunctionRecorder(RecorderPart):
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
-    """Return a key that is equal for repeated functions: placement facts, and some nodes' lines.
+    """Return a key that repeated functions share: placement facts, and the lines of some nodes.
 
-    The first node has the line that maps a dataset; a middle node has the mapped function's line.
+    The first node has the line of the `map` call; a middle node has a line of the mapped function.
     """
     ops = graph.get_operations()
     some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # asking all takes longer
@@ -103,7 +103,7 @@ def _contents(graph: Any) -> tuple[Any, ...]:
 
 
 def _captured(tensor: Any) -> tuple[Any, ...]:
-    """Return the facts that decide where a captured tensor is, such as the identity of a resource.
+    """Return the facts that determine a captured tensor's device, such as a resource's identity.
 
     Without a GPU, all resources are on the CPU, so their devices cannot distinguish them.
     """
@@ -118,7 +118,7 @@ def line_of(traceback: Any) -> tuple[str, int] | None:
 
 
 def _places(traceback: Any) -> tuple[Any, Any]:
-    """Return the user's frame that made an op, and the library's frame that it called."""
+    """Return the user's frame that created an op, and the library frame that it called."""
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     stack = () if traceback is None else traceback.get_user_frames()
     outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))

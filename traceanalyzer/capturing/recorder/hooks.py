@@ -55,7 +55,7 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Suppress and note an error of the recorder in a block; see `failed`."""
+        """Catch and record an error of the recorder in a block; see `failed`."""
         try:
             yield
         except Exception as error:
@@ -123,10 +123,7 @@ def preceded(original: Callable[..., Any], first: Callable[..., None]) -> Callab
 
 
 def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls the original, and then `then` with its result and arguments.
-
-    The program gets the result of `then`.
-    """
+    """Return a function that calls the original and returns `then(result, *args, **kwargs)`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -191,11 +188,11 @@ def watch_import(
 
 
 class _Finder:
-    """Reports the import of one module, which it finds through the other finders.
+    """Reports the import of one module; other finders find the module.
 
-    Programs may ask for the module's spec long before they import it. This class and the loader
-    have no base classes: `importlib.abc` would import a dozen modules before the program can put
-    modules of these names on its path.
+    The loader reports the import, because programs may request the module's spec long before.
+    Neither class has a base class: `importlib.abc` would import a dozen modules before the program
+    can put modules of these names on its path.
     """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:

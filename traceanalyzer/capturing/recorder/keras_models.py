@@ -3,7 +3,7 @@
 In Keras 3 `Trainer.jit_compile` resolves "auto" to False if the machine has no GPU or a layer's
 `supports_jit` is False; in Keras 3.15 also with a distribution strategy or op determinism
 (keras/src/trainers/trainer.py, `_resolve_auto_jit_compile` and `model_supports_jit`; read in 3.0,
-3.8 and 3.15). A model does not show later that "auto" was requested, so it is noted when Keras
+3.8 and 3.15). A model does not show later that "auto" was requested, so this is recorded when Keras
 resolves it. Layers are examined while `fit`, `evaluate` or `predict` is running, when TensorFlow
 turns a step of their model into a function.
 
@@ -70,7 +70,7 @@ class KerasModels(RecorderPart):
                 self._automatic.add(model)
 
     def defined(self, function: str) -> None:
-        """Examine the running model if the function is a step of Keras."""
+        """Examine the running model if the function is a step of a Keras model."""
         if not _STEP.search(function) or len(self.found) >= _MOST:
             return
         frames = outwards(sys._getframe(1))

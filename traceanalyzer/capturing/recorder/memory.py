@@ -58,9 +58,9 @@ class HeapGrowth:
 
 
 def give_back() -> None:
-    """Return the free memory of the C heap to the system.
+    """Give the free memory of the C heap back to the system.
 
-    Otherwise glibc keeps the small blocks of a session: 1.8 GB for 120,000 iterations of a loop in
+    Otherwise, glibc keeps the small blocks of a session: 1.8 GB for 120,000 iterations of a loop in
     a graph (TensorFlow 2.21). Returning them takes 0.25 s and delays other threads by up to 40 ms.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library

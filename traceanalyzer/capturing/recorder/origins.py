@@ -1,14 +1,14 @@
 """The origin of a requested device: named in code, or taken from a variable, tensor, or machine.
 
 `tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
-recorder is installed, `.device` returns a different string object for each tensor, and TensorFlow
+recorder is installed, `.device` returns a different string object for each origin, and TensorFlow
 passes that object on until it enters the scope.
 
-A tensor is on the device of the op that made it. That op is noted on the tensor itself. Constants,
-which are on the device of their scope (see `scopes`), and `.cpu()` copies are not made by an op.
+A tensor is on the device of the op that created it, so each tensor records its op. No op creates
+constants or `.cpu()` copies. Constants are on the device of their scope (see `scopes`).
 
-`MirroredStrategy()` and the like use the machine's GPUs, or the CPU if there are none. Devices that
-a program gives to a strategy, and the hosts of devices, count as named in code.
+Strategies such as `MirroredStrategy()` use the machine's GPUs, or the CPU if there are none.
+Devices passed to a strategy, and the hosts of devices, count as named in code.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ Scope = Tuple[str, int, Optional[int]]
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
     """Return the device origin of an op's outputs, given its signature number and scopes.
 
-    If the innermost scope requests the device of another object, return that scope's origin:
-    otherwise, a loop that requests the device of its own results would get a new one each time.
+    If the innermost scope requests the device of another object, return that scope's origin.
+    Otherwise, a loop that requests the device of its results would get a new origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
@@ -105,9 +105,9 @@ class Origins(RecorderPart):
     def of(self, requested: Any, opened: int) -> int | None:
         """Return the origin of a scope's device, given the number of the line that opened it.
 
-        It is the number of a resource; `OP` minus the number of the signature that made a tensor;
-        `UNKNOWN` for another object; `MACHINE` for the machine's first device; None if the device
-        is named in code. `requested` must be the same object that was given to the scope.
+        An origin is a resource's number, `OP` minus the number of a tensor's signature, `UNKNOWN`
+        for another object, `MACHINE` for the machine's first device, or None if the device is
+        named in code. `requested` must be the same object that was passed to the scope.
         """
         if id(requested) in self._origins:
             return self._origins[id(requested)]
@@ -136,7 +136,7 @@ class Origins(RecorderPart):
         return self.named(name, None)
 
     def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Keep the origin of a completed device name; partial names count as named in code."""
+        """Return a completed device name with its origin; partial names count as named in code."""
         given = getattr(d, "name", d)
         is_known = id(given) in self._origins or not is_cpu_in_full(given)
         if is_known and "cpu" in str(given).lower():
@@ -173,12 +173,12 @@ class Origins(RecorderPart):
 
 
 def is_cpu_in_full(name: Any) -> bool:
-    """Return whether a device is the full name of a CPU, as in `.device`."""
+    """Return whether a device is the full name of a CPU, as `.device` returns it."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
 def _of_line(opened: Frame | None) -> int | None:
-    """Return the origin of a full device name that was not read from a `.device` attribute."""
+    """Return None if the code around a scope's line names the CPU, and `UNKNOWN` otherwise."""
     if opened is None:
         return UNKNOWN
     file, line, _, is_user = opened

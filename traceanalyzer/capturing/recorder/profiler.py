@@ -8,7 +8,7 @@ device with grpcio, which TensorFlow requires.
 
 The service cannot be stopped, and TensorFlow binds it to every address of the machine
 (`profiler_server.cc`: `[::]:port`). Other machines could then profile the program, and write the
-result wherever the user may write. So its socket is bound to the loopback device here.
+result wherever the user may write. So this module binds the socket to the loopback device.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Profiler:
         self.method = "api"  # or `server`: how the last session was begun
 
     def start(self) -> None:
-        """Begin a session; when this returns, the profiler records."""
+        """Begin a session, and return once the profiler is recording."""
         is_default = self.requested == _DEFAULTS
         ignores = self._version >= _IGNORES_OPTIONS_SINCE
         self.method = "server"
@@ -175,7 +175,7 @@ class ProfilerService:
                     self.is_local = False
 
     def start(self, levels: dict[str, int], folder: str, host: str) -> None:
-        """Begin a profile; when this returns, the profiler records."""
+        """Begin a profile, and return once the profiler is recording."""
         import grpc
 
         direct = (("grpc.enable_http_proxy", 0),)
@@ -203,9 +203,9 @@ class ProfilerService:
             self.cancel()
 
     def cancel(self) -> None:
-        """End the profile. Nothing more is written.
+        """End the profile without writing anything more.
 
-        The service checks every millisecond whether its client is still there (`IsCancelled`).
+        The service checks every millisecond whether the client has cancelled (`IsCancelled`).
         """
         self._profile.cancel()
         self._channel.close()
@@ -237,13 +237,13 @@ def _profile_request(levels: dict[str, int], folder: str, host: str) -> bytes:
 
 
 def _field(number: int, value: bytes) -> bytes:
-    """Encode a field of a protobuf message: TensorFlow has no Python class for these messages."""
+    """Encode a protobuf field by hand: TensorFlow has no Python class for these messages."""
     length = len(value)  # of two bytes: protobuf also reads a small one from two
     return bytes((number << 3 | 2, length & 0x7F | 0x80, length >> 7)) + value
 
 
 class ScriptSession:
-    """A session of the profiler that the program itself began."""
+    """A profiler session that the program itself started."""
 
     def __init__(self, logdir: Any) -> None:
         self.start_ns = time.time_ns()

@@ -1,6 +1,6 @@
 """Starts and stops the recorder in a program, according to its settings.
 
-The other modules are loaded when TensorFlow is imported, not before.
+Most other modules are loaded only when TensorFlow is imported.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Settings(NamedTuple):
 
 
 def prepare(path: str) -> None:
-    """Record the program from its import of TensorFlow to its end."""
+    """Read the settings, and record the program from its import of TensorFlow to its end."""
     with open(path, encoding="utf-8") as file:
         settings = Settings(**json.load(file))
     journal = JournalWriter(settings.journal)
@@ -94,7 +94,7 @@ class Attachment:
             self._attach()
 
     def finish(self, reason: str) -> None:
-        """End the recording; nothing is recorded after that."""
+        """End the recording, and journal the remaining facts."""
         recording, self._recording = self._recording, None
         evidence, self._evidence = self._evidence, None
         guard = functools.partial(self._journal.guard, "the program")

@@ -1,7 +1,7 @@
 """Records the line that opened the device scope of an op, and the origin of that device.
 
-TensorFlow keeps the device of a scope, but no line of the program: for graphs, it keeps a line of
-its own code (2.12 and 2.21). So lines are noted when scopes are entered.
+TensorFlow records the device of a scope, but no line of the program: for graphs, it records a line
+of its own code (2.12 and 2.21). So this module records the line when a scope is entered.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ class Scopes(RecorderPart):
 
 
 def _passed_on(frame: FrameType) -> int:
-    """Return the line of the graph scope that a frame reopens, -1 for none.
+    """Return the frame number of the graph scope that `init_scope` reopens; -1 for other frames.
 
-    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens its scope
-    again. A variable made there is in the program's scope, not in one of TensorFlow's.
+    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and reopens its
+    scope. A variable created there belongs to the program's scope, not to one of TensorFlow's.
     """
     if frame.f_code.co_name != "init_scope" or not frame.f_code.co_filename.endswith(_MACHINERY):
         return -1

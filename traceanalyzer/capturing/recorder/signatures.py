@@ -73,7 +73,7 @@ class Signatures:
     # of scopes.
 
     def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
-        """Describe an op; `given` alternates names and values of attributes."""
+        """Describe an op. `given` contains the names and values of attributes in turn."""
         inputs = tuple(inputs)
         known = self.types.attributes(key[0], inputs, given)
         takes: list[dict[str, Any]] = []
@@ -102,7 +102,7 @@ class Signatures:
         return number
 
     def is_new_instance(self, number: int) -> bool:
-        """Return whether TensorFlow has to instantiate a signature for the first time.
+        """Return whether TensorFlow instantiates a signature for the first time, and remember it.
 
         TensorFlow reuses a kernel for the same op or function, scope, input devices and attributes
         (eager/execute.cc, GetOrCreateKernelAndDevice). Of the attributes, only those that name a
@@ -241,7 +241,7 @@ class _ThreadSignatures(threading.local):
 
 
 class Sequences:
-    """For each thread, the sequence of its ops' signature numbers.
+    """The signature numbers of each thread's ops, in order.
 
     Markers in the trace link each thread to its trace line, and positions in the sequence to
     positions on that line.

@@ -1,7 +1,7 @@
 """Converts the text dumps of TensorFlow 2.12 to the format of later versions.
 
-The names of these files do not contain the function's name. A function is recognized by the names
-of its nodes and the time of the dump. A graph that fits no known function belongs to an eager op.
+The names of these files do not contain function names, so a function is recognized by the names of
+its nodes and the time of the dump. A graph that matches no known function belongs to an eager op.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def convert(  # noqa: PLR0913, PLR0917
 ) -> None:
     """Convert text dumps to protos. Only the program's own protobuf can convert all of them.
 
-    `definitions` contains the names of each function's nodes, `called_at` the time of its first
-    call in seconds.
+    `definitions` maps functions to the names of their nodes. `called_at` maps them to the time of
+    their first call, in seconds since 1970.
     """
     for index, name in enumerate(sorted(n for n in names if "placer_input" in n)):
         answer = name.replace("placer_input", "placer_output")
@@ -69,15 +69,15 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 
 
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function whose first call most recently preceded a time.
+    """Return the function with the latest first call before a time.
 
-    If the program called none of them (datasets call theirs), return the last function, or "".
+    If the program itself called none of them (datasets do), return the last function, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""
 
 
 def _time_of(name: str) -> float:
-    """Return when a dump was written, in seconds, from its name."""
+    """Return the time in the name of a dump, in seconds since 1970."""
     found = re.search(r"-([0-9a-f]+)_?placer_input", name)  # Env::CreateUniqueFileName
     return int(found[1], 16) / 1e6 if found else 0.0

@@ -5,7 +5,7 @@ otherwise those of `tf.config` apply (python/client/session.py, `BaseSession.__i
 2.21).
 
 TensorFlow uses one name for the graphs of all sessions, in traces and dumps, but a program may have
-several with nodes of the same names: one to train and one to evaluate, or one built again after
+several graphs with the same node names: one to train and one to evaluate, or one built again after
 `reset_default_graph`. So graphs are numbered in the order of their first runs. A marker in the
 trace, `traceanalyzer:session`, has the graph number of the next run on its thread, and the dumps of
 all graphs except the first have the number in their file names.

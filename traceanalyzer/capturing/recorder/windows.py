@@ -60,7 +60,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
 
 
 class Window:
-    """The base of all windows."""
+    """The base class of all windows."""
 
     counts_on = False  # whether calls are counted after the last recording
     awaits_eager_ops = False  # whether to count eager ops while nothing is recorded
@@ -107,11 +107,11 @@ class Window:
         raise NotImplementedError
 
     def is_too_short(self) -> bool:
-        """Return whether the current session shows less than the one before."""
+        """Return whether the current session is too short to be worth writing."""
         return False
 
     def missed(self) -> str | None:
-        """Return a note on a function that ran for longer than was recorded, if there is one."""
+        """Return a note if later calls of a function took longer than the recording, or None."""
         return None
 
     def _label_of(self, definition: str) -> str:
@@ -145,7 +145,7 @@ class WholeWindow(Window):
 
 
 class TimeWindow(Window):
-    """Records for some seconds, beginning some seconds after TensorFlow is imported."""
+    """Records for `for_s` seconds, from `after_s` seconds after the import of TensorFlow."""
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)

@@ -96,7 +96,7 @@ def switch_of(op: str, frame: Frame) -> Fix | None:
 
 
 def around(op: str, frame: Frame) -> Fix:
-    """Return the fix for an op that a library makes: its option, or general advice."""
+    """Return the fix for an op that a library creates: a library option, or general advice."""
     option = f"Check whether an option or a newer version of {library_of(frame)} avoids the op"
     outside = "or call that part of the library outside the step."
     nothing = f"{_inside(frame)} There is nothing to change in your code. {option}, {outside}"

@@ -1,10 +1,10 @@
 """Possible causes of an op that nothing explains, the most likely first.
 
 The order is: causes that the trace shows, causes that are common, causes that the op's kernels
-allow, and causes that leave no mark in a trace. If the version of TensorFlow is unknown, it may
-lack a kernel that was added late.
+allow, and causes that leave no mark in a trace. If the version of TensorFlow is unknown, it may be
+too old to have an op's GPU kernel.
 
-An op that takes a resource or a reference runs on its device, whatever a scope requests
+An op that uses a resource or a reference runs on the device of its data, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
 
 Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
@@ -91,9 +91,9 @@ class Candidates:
                 self._with_gpu.add(_in(host, function, name))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
-        """Return the possible causes of an op on the CPU, the most likely first; four at most.
+        """Return up to four possible causes of an op on the CPU, the most likely first.
 
-        There are none for None, or if the replay contradicts the recording.
+        The result is empty if `cpu_op` is None or if the replay contradicts the recording.
         """
         if cpu_op is None or cpu_op.explanation.contradiction:
             return ()

@@ -68,7 +68,7 @@ def _raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
 def seen_error(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError, message: str
 ) -> SeenError:
-    """Find the handler of an error, and the ops that it put on the CPU."""
+    """Find the handler of an error, and the ops that the handler put on the CPU."""
     handler = capture_file.frame(error.handler)
     evidence = [raised_evidence(capture_file, error, message)]
     members, is_certain = [], True
@@ -100,7 +100,7 @@ def seen_error(
 
 
 def _is_uncaught(capture_file: CaptureFile, error: CaughtError) -> bool:
-    """Return whether an error, the only one of its line, ended the program."""
+    """Return whether an error ended the program. It must be the only such error at its line."""
     line = error.where, error.raised[:1]
     times = sum((each.where, each.raised[:1]) == line for each in capture_file.errors)
     return times == 1 and any(
@@ -147,7 +147,7 @@ class Exhaustion:
 
     @property
     def attempt(self) -> str:
-        """The failure, as a predicate for sentences that begin with "TensorFlow"."""
+        """The failure as a predicate of "TensorFlow", such as "could not allocate 8 GB"."""
         size = "" if self.bytes is None else size_text(self.bytes)
         wanted = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
         at = f" on {device_text(self.device)}" if self.device else ""

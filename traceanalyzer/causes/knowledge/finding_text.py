@@ -83,7 +83,7 @@ def types_at(cpu_ops: Sequence[CpuOp]) -> str:
 
 
 def at_lines(cpu_ops: Sequence[CpuOp]) -> str:
-    """Return the lines of ops, and their library if they share one, as the end of a title."""
+    """Return the end of a title: the lines of ops, and their library if libraries create them."""
     lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
     lines = list(dict.fromkeys(lines))
     if not lines:

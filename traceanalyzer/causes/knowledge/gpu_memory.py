@@ -28,7 +28,7 @@ _WITH_SLOTS: Final = 4
 
 
 class OtherProcess(NamedTuple):
-    """Another program's process on a GPU, and the memory it used; its name is "" if unknown."""
+    """A process of another program on a GPU, and its use of memory. An unknown name is ""."""
 
     name: str
     bytes: int | None
@@ -63,7 +63,7 @@ class GpuMemory:
         return room - (self.peak_bytes or 0)
 
     def room_words(self, name: str) -> str:
-        """Return how much memory TensorFlow can use on the GPU, in words; `name` names the GPU."""
+        """Return a phrase for the memory that TensorFlow can use on the GPU, called `name`."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
@@ -71,7 +71,7 @@ class GpuMemory:
 
     @property
     def peak_text(self) -> str:
-        """The memory in use at the peak, and how much TensorFlow can use, in words."""
+        """A clause about the peak memory use and the memory that TensorFlow can use."""
         if self.peak_bytes is None:
             return f"TensorFlow may use {size_text(self.room_bytes or 0)} on GPU:{self.number}"
         room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
@@ -79,7 +79,7 @@ class GpuMemory:
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
-    """Return the known memory of each of TensorFlow's GPUs, by number."""
+    """Return the known memory of each GPU that TensorFlow can use, sorted by number."""
     capture_file = host.capture_file
     devices = (capture_file.devices or {}) if capture_file is not None else {}
     limits = _counts(devices.get("memory_limit"))
@@ -146,7 +146,7 @@ def _count(value: object) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """Whether lack of memory may be why the program keeps data on the CPU."""
+    """A note on whether the program keeps data on the CPU for lack of GPU memory."""
 
     #: How certain that is, by the sizes: None if they do not suggest it.
     certainty: Literal["likely", "possible"] | None = None
@@ -184,7 +184,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return a description and the size in bytes of the data that ops use, or of their scopes."""
+    """Return a description and the total bytes of the variables that ops use or scopes create."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
     created = [
@@ -221,7 +221,7 @@ def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | N
 
 
 def memory_peak(run: Run) -> str:
-    """Return how full the fullest GPU of a run was, as the start of a sentence; "" if unknown."""
+    """Return a clause about the peak memory use of the fullest GPU of a run; "" if unknown."""
     known = [
         (gpu.peak_bytes / gpu.room_bytes, gpu.peak_bytes, gpu, host.name)
         for host in run.hosts

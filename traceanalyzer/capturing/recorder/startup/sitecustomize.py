@@ -1,8 +1,8 @@
 """Starts the recorder in the interpreter that will run the user's script.
 
 `traceanalyzer capture` puts this folder at the front of PYTHONPATH, and Python imports
-`sitecustomize` before it runs the script, whose `__main__`, arguments, tracebacks and exit code
-stay the same. This module restores the user's environment and path, runs the user's own
+`sitecustomize` before it runs the script. The script's `__main__`, arguments, tracebacks, and exit
+code stay the same. This module restores the user's environment and path, runs the user's own
 `sitecustomize`, if there is one, and starts the recorder.
 """
 
