@@ -68,7 +68,7 @@ class CpuOp:
 
 @dataclass(eq=False, kw_only=True)
 class Analysis:
-    """The ops of a run that are on the CPU, or would be on an assumed machine, in table order."""
+    """The ops on the CPU of a run, as recorded or as predicted for an assumed machine."""
 
     machine: Machine | None = None  #: the assumed machine, or None for the run's own
     cpu_ops: dict[str, CpuOp] = field(default_factory=dict)  #: by op id
@@ -89,7 +89,7 @@ class Analysis:
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
-_SESSION: Final = "a session of the program has device_count={'GPU': 0}, and may run the op"
+_SESSION: Final = "the op may run in the session with device_count={'GPU': 0}"
 _NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
@@ -100,7 +100,7 @@ NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 @once_per_run
 def analyse(run: Run) -> Analysis:
-    """Analyze the ops on the CPU of a run that used a GPU; find none if it used no GPU."""
+    """Find and explain the ops on the CPU of a run; find none if the run used no GPU."""
     found = Analysis()
     for host in run.hosts if run.gpu_used else ():
         for cpu_op, is_idle in _on_cpu(run, host):
@@ -110,7 +110,7 @@ def analyse(run: Run) -> Analysis:
 
 @once_per_run
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
-    """Find what would keep the ops of a run without a GPU on the CPU of a machine with GPUs.
+    """Explain which ops of a run without a GPU would be on the CPU of a machine with GPUs.
 
     Assume one GPU, or as many as the program needs if it failed for lack of GPUs. Return None if
     the run had a GPU, or there is no capture beside the trace.
@@ -200,7 +200,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
-    """Explain each op of a host that is on the CPU; also yield whether it is idle."""
+    """Yield each CPU op of a host with its explanation, and whether it is idle."""
     joined = host.tables.joined
     graphs = None if joined is None else joined.graphs
     recorded = host.capture_file or graphs
@@ -236,9 +236,9 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
 def _by_graph(
     explanation: PlacementExplanation, strategy: Certainty | None
 ) -> PlacementExplanation:
-    """Add the doubts about a graph that does not belong to a capture.
+    """Add doubts to an explanation that is based on a graph from outside a capture.
 
-    `strategy` says how certainly a strategy requested the devices, or is None if none did.
+    `strategy` is the certainty that a strategy requested the devices, or None if none did.
     """
     if explanation.doubt == CALLS_DIFFER:
         explanation = doubted(explanation, CALLS_DIFFER, "possible")
@@ -255,7 +255,7 @@ def _by_graph(
 def _called_there(
     replayed: PlacementExplanation, inferred: PlacementExplanation
 ) -> PlacementExplanation:
-    """Return a replay that assumes a call on the CPU; it is likely if other ops show that call."""
+    """Return the replay with a call on the CPU; make it likely if other ops show this call."""
     kinds = {blocker.kind for blocker in inferred.blockers}
     if inferred.basis != "inference" or kinds != {BlockerKind.DEFAULT_DEVICE}:
         return replayed

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Capture:
-    """Record a `with` block: TensorFlow's trace, and the facts that decide the placement of ops.
+    """Record a `with` block: TensorFlow's trace, and the facts that determine placement.
 
     with traceanalyzer.capture("logs/") as captured:
         train_a_few_steps()
@@ -38,7 +38,7 @@ class Capture:
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
-        run: Name of the run; defaults to the time.
+        run: Name of the run; defaults to the current time.
         host_tracer_level: How much to record of the host, 1 to 3. Level 3 adds shapes, cheap ops,
             and ops on GPUs, and slows down a training loop by up to a fifth. Dtypes are recorded at
             every level.

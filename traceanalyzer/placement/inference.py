@@ -4,9 +4,9 @@ An op that takes a resource runs where the resource is. Any other op with a GPU 
 possible inputs is on the CPU because a scope requests it. The scope is around the op if the op's
 function also has ops on a GPU; otherwise, it is around the call of the function.
 
-None of this is proof: a `tf.distribute` strategy, `colocate_with`, and options of TensorFlow's
-optimizer have the same effect. Ops that may be on the CPU for one of these reasons stay
-unexplained. `tests/labelled/calibration.py` measures how many of the other answers are right.
+This is no proof, because a `tf.distribute` strategy, `colocate_with`, and options of Grappler have
+the same effect. Ops that may be on the CPU for one of these reasons stay unexplained.
+`tests/labelled/calibration.py` measures how many of the other answers are right.
 """
 
 import re
@@ -73,7 +73,7 @@ _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
 class OpenOp(NamedTuple):
-    """An op on the CPU whose placement is not explained by a missing GPU kernel."""
+    """A CPU op whose placement a missing GPU kernel does not explain."""
 
     op_id: str
     name: str
@@ -89,7 +89,7 @@ class OpenOp(NamedTuple):
 
 
 class InlinedCall(NamedTuple):
-    """A function, or one of the calls in it that TensorFlow inlined."""
+    """A function, or a call in it that TensorFlow inlined."""
 
     function: str
     inlined: str = ""  #: the scope of the call
@@ -161,7 +161,7 @@ def inferred(
         if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
     }
     if beside := sorted(_BESIDE_LIBRARY_SCOPES.intersection(other.eager_types)):
-        doubt = f"code that runs {series(beside, len(beside))} requests the CPU, too"
+        doubt = f"library code that runs {series(beside, len(beside))} also requests the CPU"
         for op in ops:
             if op.is_eager and op.op_id in by_scope:
                 by_scope[op.op_id] = doubted(by_scope[op.op_id], doubt, "possible")
@@ -177,10 +177,10 @@ def _by_name(op: OpenOp) -> PlacementExplanation:
 
 
 def _following(op: OpenOp, lead: OpenOp) -> PlacementExplanation:
-    """Explain an op of a layer, or of the layer's gradient, by the layer's variable on the CPU."""
+    """Explain an op of a layer or its gradient by the layer's variable on the CPU."""
     shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
-    return replace(found, certainty="possible", doubt="it may be there for another reason")
+    return replace(found, certainty="possible", doubt="it may be on the CPU for another reason")
 
 
 def _by_scopes(
@@ -190,7 +190,7 @@ def _by_scopes(
     with_variable: Collection[InlinedCall],
     refused: Sequence[tuple[str, str, str]],
 ) -> dict[str, PlacementExplanation] | None:
-    """Explain ops by a scope around them or a call; return None if a strategy may be the reason.
+    """Explain ops by a scope around them or their call; None if a strategy may be the cause.
 
     A strategy puts a whole function and its variables on the CPU, but not the function's results.
     An op without any GPU kernel can keep those on the CPU that use its results: `colocate_with` and
@@ -228,7 +228,7 @@ def _by_scopes(
 def _under_scope(registry: Registry, ops: Sequence[OpenOp], *, is_whole: bool) -> list[OpenOp]:
     """Return the ops of a call that are on the CPU because of a scope.
 
-    If one op certainly is, so are the others, unless they lack a GPU kernel for a common float.
+    If this is certain for one op, it holds for all others that have GPU kernels for common floats.
     """
     types = {op.type for op in ops}
     usual = [op for op in ops if _FLOATS.isdisjoint(op.explanation.types_missing)]
@@ -242,7 +242,7 @@ def _under_scope(registry: Registry, ops: Sequence[OpenOp], *, is_whole: bool) -
 def _by_scope(op: OpenOp, call: InlinedCall, *, is_whole: bool) -> PlacementExplanation:
     where = f"`{call.function}`" if call.function else "the graph"
     if not is_whole:
-        shown = f"some ops of {where} ran on the CPU, but have GPU kernels for all usual dtypes"
+        shown = f"some ops of {where} ran on the CPU despite GPU kernels for all usual dtypes"
         return _explained(op, BlockerKind.REQUEST, shown)
     shown = f"no op of {where} is known to be on a GPU, not even those with GPU kernels"
     called = call.inlined.rstrip("/")
@@ -254,8 +254,8 @@ def _by_variables(
 ) -> dict[str, PlacementExplanation]:
     """Explain the ops that use variables, and the other ops that update these variables.
 
-    An update's name usually does not contain the variable's name. If only one scope of a function
-    uses variables on the CPU, the update belongs to that scope.
+    The name of an update usually does not contain the variable's name. If only one scope of a
+    function uses variables on the CPU, its updates are attributed to that scope.
     """
     users: dict[str, set[str]] = defaultdict(set)
     for op in variables:
@@ -335,7 +335,7 @@ def _explained(
 
 
 def _is_free(registry: Registry, op: OpenOp) -> bool:
-    """Return whether an op could have run on a GPU with any inputs that it may have had."""
+    """Return whether an op could have run on a GPU with all inputs that it may have had."""
     return (
         USUAL.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type

@@ -29,8 +29,8 @@ def takes_resource(registry: Registry, op: str) -> bool:
 def follows_others(registry: Registry, op: str) -> bool:
     """Return whether the placer may put an op where its neighbors are (placer.cc).
 
-    These are ops with no input and one output, such as constants; ops that only use shapes; and
-    identities.
+    It does so for ops with no input and one output, such as constants, for ops that only use
+    shapes, and for identities.
     """
     definition = registry.definition(op)
     if definition is None:

@@ -12,11 +12,11 @@ from traceanalyzer.placement.program import ProgramPlacement
 def by_strategies(
     program: ProgramPlacement, *, is_distributed: bool
 ) -> Iterator[tuple[str, Certainty]]:
-    """Yield the functions whose devices a `tf.distribute` strategy may request, and how certainly.
+    """Yield the functions whose devices a `tf.distribute` strategy may request, with certainty.
 
-    A strategy names the ops of its replicas (`mirrored_run.py` of python/distribute), and requests
-    devices by full names, as `tf.device(x.device)` does. Devices of the variables and tables that
-    ops use do not count.
+    A strategy marks the ops of its replicas by name (python/distribute/mirrored_run.py), and
+    requests devices by full names, as `tf.device(x.device)` does. Devices of ops that use
+    variables or tables do not count.
     """
     for name, placements in program.functions.items():
         for placement in (each.placement for each in placements):

@@ -163,7 +163,7 @@ def nested(plane: Plane, order: Ints) -> events.Nested:
 
 
 def innermost(plane: Plane, order: Ints, is_container: Flags) -> Ints:
-    """Return the innermost container event around each event, or -1."""
+    """Return the innermost container event that encloses each event, or -1."""
     if not is_container.any():
         return np.full(len(plane), -1, np.int64)
     return events.innermost(nested(plane, order), is_container)

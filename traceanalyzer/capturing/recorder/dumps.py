@@ -13,8 +13,8 @@ descriptor that is closed on exec, so programs that the script starts write no d
 
 Each epoch instantiates the functions of its datasets again. Dumping them again would take a sixth
 of the time of a small Keras epoch. So dumps are off while no new ones are expected: `dump_switch`
-turns them off, and the descriptor refers to a file instead of a folder, so that a TensorFlow
-without that switch fails before it writes.
+turns them off, and the descriptor refers to a file instead of a folder, so that TensorFlow versions
+without that switch fail before they write.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ def session_graph(number: int) -> str:
 
 
 class Dumps:
-    """Requests dumps, and deletes unneeded ones as they come.
+    """Requests dumps, and deletes unneeded ones as they appear.
 
-    It is also the context manager around the first run of a function or signature. It is a class
-    because the frames of a generator would appear in the program's tracebacks.
+    The object is also the context manager for the first run of a function or signature: a
+    generator's frames would appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: JournalWriter) -> None:
@@ -90,7 +90,7 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, *, is_oldest: bool) -> None:
-        """Request dumps before TensorFlow is imported; `is_oldest` stands for TensorFlow 2.12."""
+        """Request dumps, before TensorFlow is imported. `is_oldest` is True for TensorFlow 2.12."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -119,7 +119,7 @@ class Dumps:
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
 
     def taken(self) -> None:
-        """Restore the program's log level after TensorFlow has been imported and has read ours."""
+        """Restore the program's log level once TensorFlow has been imported and has read ours."""
         if self._named is None:
             return
         if not self._never_rests:
@@ -188,7 +188,7 @@ class Dumps:
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def ran(self, number: int | None) -> None:
-        """Assign new dumps of partitions to a session's graph; delete them if it is unknown."""
+        """Assign new dumps of partitions to a session's graph, or delete them if it is unknown."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
             self.are_of_graph(new, number)
@@ -320,8 +320,8 @@ def dump_switch() -> ctypes.c_ubyte | None:
     TensorFlow reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a
     global object that is never freed (util/debug_data_dumper.cc), and checks it at every stage of a
     function's instantiation. A dump that fails for lack of a folder still creates its proto, which
-    takes a tenth of the time of a loop of `model.predict`. So the optional is made to look empty
-    by writing one byte, but only if the object looks exactly as expected.
+    takes a tenth of the time of a loop of `model.predict`. So the recorder changes the byte that
+    says whether the optional has a value, but only if the object looks exactly as expected.
 
     If the program has used TensorFlow before the capture, TensorFlow has read the variable when it
     was not set, or an earlier capture has ended. Then TensorFlow reads it again.
@@ -344,7 +344,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
 
 
 def flag_in(address: int, content: bytes) -> int | None:
-    """Return the address of the flag of an object's filter, or None if the filter is not `*`."""
+    """Return the address of the flag of the filter in an object; None if the filter is not `*`."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

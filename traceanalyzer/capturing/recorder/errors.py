@@ -111,9 +111,9 @@ def _write(
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[int, int]] | None:
-    """Return the `except` that will catch an error; None if none does, or it is unknown.
+    """Return the `except` that will catch an error; None if there is none or it is unknown.
 
-    It is described by its file, its line, the name of its code, and the lines of its body.
+    The result is its file, its line, its function, and the first and last line of its body.
     """
     for frame in outwards(innermost):
         code = frame.f_code
@@ -194,7 +194,7 @@ def _catches(named: ast.expr | None, frame: FrameType, error: type) -> bool | No
 
 
 def _look_up(node: ast.expr, frame: FrameType) -> Any:
-    """Return the value of an expression, without calling it; None if it is unknown."""
+    """Return the value of an expression without calling anything; None if it is unknown."""
     if isinstance(node, ast.Attribute):
         with suppress(Exception):  # of a property
             return getattr(_look_up(node.value, frame), node.attr)
