@@ -100,6 +100,10 @@ _PATTERNS: Final = tuple(
     (re.compile(rf"(?:{pattern.replace(' ', ' +')})(?![\w-])"), better) for pattern, better in WORDS
 )
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+# Most files have none of the names, and need not be parsed.
+_NAMED: Final = re.compile(
+    rf"(?<![A-Za-z])(?:(?i:{'|'.join(PARTS)})|{'|'.join(WHOLE)})(?![A-Za-z])"
+)
 _IN_A_WORD: Final = re.compile(r"[\w-]")
 _STRINGS: Final = frozenset(
     kind
@@ -138,7 +142,7 @@ def complaints_about(file: Path) -> list[str]:
         if not (word := " ".join(flat[slice(*match.span())].split())).endswith("None")
     ]
     if file.suffix == ".py" and not name.startswith(DOCUMENT):
-        found += _names(ast.parse(text))
+        found += _names(ast.parse(text)) if _NAMED.search(text) else ()
         found += [(1, file.stem, better) for part, better in PARTS.items() if part == file.stem]
     return [f"{name}:{line}: {word}: {better}" for line, word, better in sorted(found)]
 
