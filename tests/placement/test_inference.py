@@ -59,6 +59,9 @@ for _ in range(2):
     squares = tf.pow(tf.math.top_k(scores, 5).indices, 2)
     hits = tf.cast(scores > 0.1, tf.int32)
     counts = tf.matmul(hits, hits)
+    # A GPU takes these inputs, which it made, from host memory.
+    misses = -hits
+    turned = tf.transpose(scores, tf.math.top_k([1.0, 2.0], 2).indices)
 """
 
 

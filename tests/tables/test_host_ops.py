@@ -167,10 +167,12 @@ class TestDevice:
 
         assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "b:Neg": None}
 
-    def test_an_input_sent_to_the_cpu_is_no_proof(self) -> None:
-        ops = seen(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
+    @pytest.mark.parametrize(("op", "device"), [("MatMul", CPU), ("Neg", None)])
+    def test_an_input_sent_to_the_cpu_is_no_proof(self, op: str, device: str | None) -> None:
+        """A GPU takes the input of Neg from host memory if it is an int32."""
+        ops = seen(line("python")(eager(op, us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
 
-        assert ops.device.to_list() == [CPU]
+        assert ops.device.to_list() == [device]
         assert ops.device_is_proved.tolist() == [False]
 
     def test_an_input_sent_to_the_cpu_tells_nothing_in_older_traces(self) -> None:

@@ -204,7 +204,7 @@ def _by_scopes(
     calls: dict[InlinedCall, list[OpenOp]] = defaultdict(list)
     explained = {}
     for op in ops:
-        if not op.is_eager and not follows_others(registry, op.type):
+        if not op.is_eager and not _may_follow(registry, op.type):
             calls[_call(op)].append(op)
         elif op.is_eager and _is_free(registry, op):
             has = "it has GPU kernels for all usual dtypes"
@@ -332,6 +332,12 @@ def _explained(
         inferred_from=shown,
         is_complete=True,
     )
+
+
+def _may_follow(registry: Registry, op: str) -> bool:
+    """Return whether an op may be where its neighbors are; a resource is where its users are."""
+    definition = registry.definition(op)
+    return follows_others(registry, op) or (definition is not None and definition.makes_handles)
 
 
 def _is_free(registry: Registry, op: OpenOp) -> bool:

@@ -242,6 +242,24 @@ def is_for_cpus_alone(op: str) -> bool:
 
 
 @cache
+def is_input_in_host_memory(op: str, index: int) -> bool:
+    """Return whether any GPU kernel of an op, in any version, needs an input in host memory.
+
+    Inputs from the first list on have no fixed position, so any of them counts.
+    """
+    for registry in registries():
+        definition = registry.definition(op)
+        inputs = () if definition is None else definition.inputs
+        is_list = [bool(each.number_attr or each.type_list_attr) for each in inputs]
+        first_list = [*is_list, True].index(True)
+        possible = inputs[index : index + 1] if index < first_list else inputs[first_list:]
+        on_host = {name for k in registry.gpu_kernels(op) for name in k.host_memory_args}
+        if any(each.name in on_host for each in possible):
+            return True
+    return False
+
+
+@cache
 def types_computed(op: str) -> frozenset[str]:
     """Return the data types for which a GPU computes an op in every version that has the op.
 

@@ -7,6 +7,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from traceanalyzer.placement.kernel_types import is_input_in_host_memory
 from traceanalyzer.tables.arrays import (
     Codes,
     Flags,
@@ -41,7 +42,7 @@ from traceanalyzer.trace.strings import Strings
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
 _EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
-_EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")  # eager/execute.cc
+_EAGER_SEND: Final = re.compile(r"_Send input (\d+) from (\S+) to (\S+)")  # eager/execute.cc
 _KEY_PARTS: Final = 5
 
 # Calls that wait for a device and launch nothing.
@@ -68,6 +69,7 @@ class Moves(NamedTuple):
     event: Ints
     occurrence: Ints  #: the eager op's
     edge: Ints  #: index into `HostOps.transfers`
+    input: Ints  #: index of the op's input
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -256,13 +258,14 @@ def _moves(
     """Find inputs copied for eager ops (`_Send input 0 from A to B`). Add new edges to `edges`."""
     event = named_like(plane, _EAGER_SEND.fullmatch)
     event = event[pick(kind, parent[event], Kind.OTHER) == Kind.EAGER_OP]
-    edge_of_name = {}
+    of_name: dict[int, tuple[int, int]] = {}
     for name in np.unique(plane.name_of[event]).tolist():
         match = _EAGER_SEND.fullmatch(plane.names[name])
         if match:
-            edge_of_name[name] = edges.setdefault(Transfer("", "", *match.groups()), len(edges))
-    edge = np.array([edge_of_name[n] for n in plane.name_of[event].tolist()], np.int64)
-    return Moves(event, number[parent[event]], edge)
+            edge = edges.setdefault(Transfer("", "", *match.groups()[1:]), len(edges))
+            of_name[name] = edge, int(match[1])
+    found = np.array([of_name[n] for n in plane.name_of[event].tolist()], np.int64).reshape(-1, 2)
+    return Moves(event, number[parent[event]], found[:, 0], found[:, 1])
 
 
 def _with_devices(host: HostOps, turn: Ints) -> HostOps:
@@ -271,10 +274,10 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     The key of a send or receive names the device that ran it. A function has one executor per
     device, so all ops that the same executor ran are on that device.
 
-    The inputs of an eager op are sent to its device. But TensorFlow 2.3 to 2.11 also sent inputs to
-    the CPU if a GPU op needs them in host memory (kernel_and_device.cc). Later versions, whose
-    `EagerExecute` names the op, do not (tested on an emulated GPU). So an input sent to the CPU
-    proves nothing, and it is ignored in older traces.
+    The inputs of an eager op are sent to its device. But if a GPU op needs an input in host memory,
+    TensorFlow sends it to the CPU, too (kernel_and_device.cc). So an input sent to the CPU proves
+    nothing. It is evidence only if no GPU kernel of the op needs it in host memory. It is ignored
+    in traces of TensorFlow 2.3 to 2.11, whose `EagerExecute` does not name the op.
     """
     plane, moves = host.plane, host.moves
     devices: dict[str, int] = {"": -1}
@@ -300,7 +303,11 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     codes[moves.occurrence[~to_cpu]] = target[moves.edge[~to_cpu]]
     is_proved = codes >= 0
     if plane.has_stat(_EAGER_OP_STAT):
-        unproved = to_cpu & ~is_proved[moves.occurrence]
+        of_move, distinct = distinct_rows([host.name[moves.occurrence], moves.input])
+        on_host = [
+            is_input_in_host_memory(host.names.type[n] or "", i) for n, i in distinct.tolist()
+        ]
+        unproved = to_cpu & ~is_proved[moves.occurrence] & ~np.array(on_host, np.bool_)[of_move]
         codes[moves.occurrence[unproved]] = target[moves.edge[unproved]]
     return replace(host, device=coded(codes, tuple(devices)[1:]), device_is_proved=is_proved)
 

@@ -32,7 +32,8 @@ from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, OPTIONALS, Role, role_of_type
 
 _FACTS: Final = toml("placement/data/without_events.toml")
-_TYPES: Final = {name: frozenset(entry["ops"]) for name, entry in _FACTS.items()}
+_VERSION: Final = f"{_FACTS['version']}."  # whose kernels are known
+_TYPES: Final = {name: frozenset(_FACTS[name]["ops"]) for name in _FACTS if name != "version"}
 DESCRIBES: Final = _TYPES["describes"]  #: types of ops that describe a value
 #: Those, and the types of ops that hand on a value.
 NO_WORK: Final = DESCRIBES | _TYPES["hands_on"] | _TYPES["constants"]
@@ -145,9 +146,24 @@ class _OfGraphs:
             record = self._nodes.find(function.name, name, op)
             if record is not None and (label, name, op) not in self._seen:
                 self._seen.add((label, name, op))
-                why = _why(op, self._facts, has_run=name in has_run, is_outside=is_outside)
+                why = self._why(op, has_run=name in has_run, is_outside=is_outside)
                 device_only = replace(record, device=device, devices=(), no_event=why)
                 yield _Silent(label, op, device_only)
+
+    def _why(self, op: str, *, has_run: bool, is_outside: bool) -> str:
+        """Return why an op has no event; see `ops` in `schema.toml`."""
+        facts, version = self._facts, self._capture_file.tensorflow_version or ""
+        is_fine = facts.host_level >= EVERY_OP_LEVEL
+        known = (
+            ("no_trace", not facts.has_host_plane),
+            ("tracer_level", facts.host_level < _OP_LEVEL),
+            ("not_recorded", is_outside),
+            ("unknown", not has_run or (is_fine and op not in _TYPES["constants"])),
+            ("untraced", not version.startswith(_VERSION)),
+            ("asynchronous", op in _TYPES["asynchronous"]),
+            ("never", op in NO_WORK | _TYPES["inexpensive"]),
+        )
+        return next((why for why, applies in known if applies), "short")
 
     def _has_run(self, function: Function, instance: Instance) -> set[str]:
         """Return the names of the nodes that must have run because the trace shows their branch."""
@@ -186,20 +202,6 @@ def _is_instance_of(events: set[str], instance: Instance, function: Function) ->
 
 def _holds(instance: Instance, name: str) -> bool:
     return any(part.index(name) != UNKNOWN for part in instance.partitions)
-
-
-def _why(op: str, facts: TracerFacts, *, has_run: bool, is_outside: bool) -> str:
-    """Return why an op has no event; see `ops` in `schema.toml`."""
-    is_fine = facts.host_level >= EVERY_OP_LEVEL
-    known = (
-        ("no_trace", not facts.has_host_plane),
-        ("tracer_level", facts.host_level < _OP_LEVEL),
-        ("not_recorded", is_outside),
-        ("unknown", not has_run or (is_fine and op not in _TYPES["constants"])),
-        ("asynchronous", op in _TYPES["asynchronous"]),
-        ("never", op in NO_WORK | _TYPES["inexpensive"]),
-    )
-    return next((why for why, applies in known if applies), "short")
 
 
 def _guards(graph: Graph) -> Mapping[int, _Guards]:
