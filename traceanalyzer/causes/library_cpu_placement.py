@@ -119,11 +119,14 @@ def describe(ops: BlockedOps) -> FindingText:
     scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
     # The names that the model gives the layers; one layer may be part of another.
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
-    named = f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
+    if not part:
+        part = listed(names)
+    elif 0 < len(names) <= _MOST_NAMES:
+        part = f"{part} ({listed(names)})"
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     where = f"{lines_text(frames)}, in {functions}" if frames else "inferred from op names"
     known = f" The source code of {code.source} shows this." if code.files else ""
-    title = code.title.format(library=library, part=part + named, ops=types_at(ops.ops))
+    title = code.title.format(library=library, part=part, ops=types_at(ops.ops))
     why = (
         f"{capitalized(library)} requests the CPU in its own scope ({where}): it {code.does}. "
         f"TensorFlow honors the request. {code.why}{known}"
