@@ -25,6 +25,7 @@ from tests.traces import (
     thread,
     us,
     write,
+    xla_kernel,
     xspace,
 )
 from traceanalyzer.health import trace_health
@@ -87,6 +88,14 @@ def test_what_limits_a_trace(
 
     assert words in found[health_id].message
     assert "steps_missing" not in found
+
+
+def test_a_jax_program_is_told_how_jax_marks_steps(recorded: Loader) -> None:
+    fusion = xla_kernel("fusion", us(0, 5), hlo_op="fusion.1")
+
+    found = health_of(recorded(host(), gpu(0)(stream(1)(fusion))))
+
+    assert "jax.profiler.StepTraceAnnotation" in found["steps_missing"].message
 
 
 def test_a_loop_over_eager_ops(recorded: Loader) -> None:

@@ -33,8 +33,11 @@ _NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest needs no warn
 def trace_health(run: Run) -> tuple[Health, ...]:
     """Return the limits of the traces of a run, the most severe first."""
     found = list(_of_run(run))
+    # What the host tracer leaves out of a TensorFlow program is not missing from these.
+    skipped = "tracer_level" if compiled_ops(run) == len(run.ops) > 0 else ""
     for host in run.hosts:
-        of_host = chain(_of_file(host), _tracers(host), _devices(host), _capture(host))
+        every = chain(_of_file(host), _tracers(host), _devices(host), _capture(host))
+        of_host = (remark for remark in every if remark[1] != skipped)
         found += [(severity, id_, f"{host.name}: {text}") for severity, id_, text in of_host]
     found.sort(key=lambda remark: _SEVERITIES.index(remark[0]))
     return tuple(Health(severity=severity, id=id_, message=text) for severity, id_, text in found)
@@ -47,7 +50,7 @@ def compiled_ops(run: Run) -> int:
 
 
 def _remark(case: str, **values: object) -> _Remark:
-    entry, words = _TEXTS[case], {"mark": _TEXTS["mark"], "capture": _TEXTS["capture"]}
+    entry, words = _TEXTS[case], {"capture": _TEXTS["capture"]}
     return entry["severity"], case.partition("/")[0], entry["message"].format(**words, **values)
 
 
@@ -57,10 +60,12 @@ def _of_run(run: Run) -> Iterator[_Remark]:
         yield _remark(case, host=left_out.host, reason=left_out.reason)
     if run.other_runs:
         yield _remark("other_runs", run=run.name, others=listed(run.other_runs))
+    is_jax = run.version is None and compiled_ops(run) > 0
+    mark = _TEXTS["mark_jax" if is_jax else "mark"]
     if run.steps.empty and not run.ops.empty:
-        yield _remark("steps_missing")
+        yield _remark("steps_missing", mark=mark)
     elif len(run.steps) and run.steps["is_inferred"].all():
-        yield _remark("steps_inferred")
+        yield _remark("steps_inferred", mark=mark)
     if (loop := eager_loop(run.ops, run.steps)) is not None:
         at, took = f" ({loop.place})" if loop.place else "", duration_text(loop.step_ps)
         yield _remark("eager_loop", ops=counted(loop.ops, "op"), at=at, took=took)

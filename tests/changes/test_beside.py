@@ -27,6 +27,7 @@ from tests.traces import (
 )
 from traceanalyzer.changes import Change, changes_of
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.step_parts import step_parts
 
 _CNN = "tfgpu-fatma-cnn-sandor"
 
@@ -38,12 +39,16 @@ def changes(folder: str, run: str | None = None) -> tuple[Change, ...]:
 @needs_corpus
 def test_a_small_keras_model_has_advice_on_launches_and_on_values_read_back() -> None:
     """Ten epochs of a small CNN: the GPU waits for launches, and for the loss that is read."""
-    found = changes(_CNN, "2021_02_02_12_57_01")
+    diagnosis = ta.diagnose(ta.load(CORPUS / _CNN, run="2021_02_02_12_57_01"))
+    found = changes_of(diagnosis)
 
     assert [change.kind for change in found] == ["runtime", "sync", "runtime"]
     assert not any(change.is_by_placement for change in found)
     assert "jit_compile=True" in found[0].instead
     assert "steps_per_execution" in found[2].instead
+    (device,) = step_parts(diagnosis.run)  # the figures that the page shows
+    shown_us = device.mean_us()["launch"] + device.mean_us()["runtime"]
+    assert found[0].saving.high_us == pytest.approx(shown_us)
     step_us = 5365.5
     for change in found:
         saving = change.saving

@@ -216,12 +216,7 @@ def explore(ops: PackedTable, events: b.Timeline) -> b.Tabs:
     }
     return b.Tabs(
         tabs=tuple(
-            b.Tab(
-                id=title.partition(" ")[0].lower(),
-                title=title,
-                count=ops.rows if title == "Ops" else None,
-                blocks=blocks,
-            )
+            b.Tab(id=title.partition(" ")[0].lower(), title=title, blocks=blocks)
             for title, blocks in tabs.items()
         )
     )

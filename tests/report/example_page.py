@@ -173,7 +173,7 @@ def changes() -> b.Changes:
                 title=("Find the cause for certain",),
                 detail=(command, " records dtypes and requested devices"),
                 where=("your script",),
-                saves=(),
+                saves=("unknown",),
             ),
         )
     )
@@ -215,7 +215,7 @@ def example_page(ops: PackedTable | None = None, events: b.Timeline | None = Non
     links = {
         "changes": "Changes 3",
         "timeline": "Timeline",
-        "ops": "Ops 194",
+        "ops": "Ops",
         "transfers": "Transfers",
         "memory": "Memory",
         "about": "About the trace ▲1",

@@ -14,14 +14,14 @@ from tests.samples import SAMPLES, sample
 from traceanalyzer.changes import changes_of
 from traceanalyzer.format import duration_text
 from traceanalyzer.model import blocks as b
-from traceanalyzer.report.page import in_order, page_of
+from traceanalyzer.report.page import page_of
 from traceanalyzer.report.terminal import print_first_screen, print_page
 from traceanalyzer.units import PS_PER_US
 
 
 @cache
 def page(name: str) -> b.Page:
-    return page_of(sample(name), in_order(sample(name), changes_of(sample(name))))
+    return page_of(sample(name), changes_of(sample(name)))
 
 
 def printed(

@@ -18,6 +18,7 @@ from traceanalyzer.input_pipeline.throughput import StepWaits
 from traceanalyzer.input_pipeline.verdict import HostInput
 from traceanalyzer.model.changes import Candidate, Change, Place, Saving
 from traceanalyzer.run import Host, Run
+from traceanalyzer.step_parts import PARTS
 from traceanalyzer.tables.steps import eager_loop, regular_steps
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.timeline.intervals import covered, inside_ps
@@ -288,7 +289,8 @@ def _iterators(run: Run) -> Iterator[Change]:
 
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     run = diagnosis.run
-    took = [(s.took_ps(Phase.LAUNCH, Phase.RUNTIME), s.took_ps(Phase.PROGRAM), s) for s in steps]
+    launching = (*PARTS["launch"], *PARTS["runtime"])
+    took = [(s.took_ps(*launching), s.took_ps(Phase.PROGRAM), s) for s in steps]
     if not took:
         return
     runtime_ps, program_ps, step = max(took, key=lambda each: each[0] + each[1])
@@ -298,11 +300,12 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
         detail = f"Python runs {counted(loop.ops, 'op')} per step one by one{at}"
         yield _change("eager_loop", program_ps + runtime_ps, step_ps, detail=detail)
         return
-    if not run.gpu_used:
-        return  # the trace does not show what the runtime costs beside a GPU
+    if diagnosis.on_a_gpu is not None:
+        return  # the step is another one on the machine of the prediction
     if program_ps >= LEAST * step_ps:
         yield _change("program", program_ps, step_ps, instead=step.several_per_call)
-    if runtime_ps >= LEAST * step_ps and not _is_closed_to_xla(diagnosis):
+    # Without a GPU, the trace does not show what the runtime costs beside one.
+    if run.gpu_used and runtime_ps >= LEAST * step_ps and not _is_closed_to_xla(diagnosis):
         code = "model.compile(..., {})" if step.is_keras else "@tf.function({})"
         yield _change("launches", runtime_ps, step_ps, instead=code.format("jit_compile=True"))
 

@@ -14,6 +14,7 @@ from traceanalyzer.changes.unexplained import find_cause_changes, gpu_change
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.model.changes import Change, Place, with_distinct_ids
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 
@@ -46,7 +47,27 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     if run.hosts and not capture_files and needs_lines:
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), len(found))
         found.insert(at + 1, _record(is_cause_unknown=bool(unknown), gpu_used=run.gpu_used))
-    return tuple(_shown(found, run))
+    return in_order(diagnosis, _shown(found, run))
+
+
+def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
+    """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
+
+    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed for
+    lack of one.
+    """
+    there, captured = diagnosis.on_a_gpu, [captured for _, captured in diagnosis.run.captured]
+    if there is None or there.hides_gpus or not there.analysis.replayed or not moves_ops(found):
+        return tuple(found)
+    failed = next(filter(None, map(failure, captured)), None)
+    if (failed is not None and failed.missing) or any(each.gpus for each in captured):
+        return tuple(found)
+    return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
+
+
+def moves_ops(changes: Sequence[Change]) -> bool:
+    """Return whether any change to the program moves ops to a GPU."""
+    return any(change.is_by_placement and change.kind != "gpu" for change in changes)
 
 
 def _record(*, is_cause_unknown: bool, gpu_used: bool) -> Change:

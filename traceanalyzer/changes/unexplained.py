@@ -184,11 +184,15 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         for fix in fixes
         if fix.code not in edited
     ]
+    has_gpu = any(host.tables.facts.accelerators for host in diagnosis.run.hosts)
+    # A capture shows whether the others apply. The last cause is that there is no GPU.
+    possible = _CHECKS["no_gpu"][: 1 if capture_files else -1 if has_gpu else None]
     return Change(
         id=first.id,
         kind="gpu",
         title=(every and obstacle_fix(every[0]).title) or "Find out why TensorFlow sees no GPU",
-        detail="; ".join(each.text.rstrip(".") for each in every),
+        detail="; ".join(each.text.rstrip(".") for each in every)
+        or f"{counted(len(possible), 'possible cause')}, each with a check",
         place=(lines[0][0].file, lines[0][0].line) if lines else None,
         edits=edits,
         instead="\n".join(dict.fromkeys(filter(None, advice))),
@@ -204,7 +208,6 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
             Candidate(
                 cause=_CAUSE, explains_directly=len(first.op_ids), explains_following=0, **texts
             )
-            # A capture shows whether the others apply.
-            for texts in _CHECKS["no_gpu"][: 1 if capture_files else None]
+            for texts in possible
         ),
     )

@@ -283,7 +283,7 @@ class ChangeRow(_Struct, frozen=True, kw_only=True):
     title: Text
     detail: Text
     where: Text
-    saves: Text  # empty if unknown
+    saves: Text
     share: float | None = None  # of the step
     certainty: Certainty | None = None
 
@@ -323,12 +323,11 @@ class Card(_Struct, tag_field="block", tag="card", frozen=True, kw_only=True):
 
 
 class Tab(_Struct, frozen=True, kw_only=True):
-    """A tab: its title, its count, and its blocks."""
+    """A tab: its title and its blocks."""
 
     id: Target
     title: str
     blocks: tuple[Block, ...]
-    count: int | None = None
 
 
 class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):

@@ -1,15 +1,14 @@
 """The answer at the top of the report: what happened, what it costs, where, and what to do."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
 
 from traceanalyzer.capture_file.recorded_run import recorded_part
+from traceanalyzer.changes import moves_ops
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.blocks import Code, Inline, Line, Link, Strong, Text
-from traceanalyzer.model.changes import Change
+from traceanalyzer.model.blocks import Code, Line, Link, Strong, Text
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
 from traceanalyzer.report import text as t
@@ -18,7 +17,6 @@ from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
 from traceanalyzer.step_parts import PARTS
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.units import PS_PER_US
 
 _NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is named
 _MOST: Final = 0.5
@@ -28,8 +26,7 @@ _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
 #: Beside a GPU's own work.
 _BESIDE_OPS: Final[tuple[StepPart, ...]] = ("input", "launch", "runtime", "program")
-_PLACED_WELL: Final = "Placement needs no change"
-_RECORD: Final = "`traceanalyzer capture script.py`"
+_NEXT: Final = Strong(text="Do this next:")
 _NONE_KNOWN: Final = "No op of the model is known to run on the CPU."
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
@@ -45,7 +42,7 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
     elif not facts.other_device and not run.ops.empty:
         found.append("GPU used" if run.gpu_used else "no GPU used")
     if facts.has_steps:
-        found.append(counted(facts.steps, "step"))
+        found.append(counted(len(facts.devices[0].number), "step"))
     recorded = [recorded_part(capture_file, host.session) for host, capture_file in run.captured]
     found += [f"{part} recorded" for part in recorded if part and not part.is_nearly_all][:1]
     return tuple(text for text in found if text)
@@ -59,57 +56,60 @@ def to_do(facts: PageFacts) -> Text:
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
     if not facts.changes:
-        return t.prose(_advice(facts))
+        before, is_next, after = t.phrase(_advice(facts)).partition("NEXT")
+        return (*t.prose(before), _NEXT, *t.prose(after)) if is_next else t.prose(before)
     is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
-    return t.fill("{}{}", f"{_PLACED_WELL}. " * is_placed_well, _change(facts.changes[0]))
-
-
-def moves_ops(changes: Sequence[Change]) -> bool:
-    """Return whether any change to the program moves ops to a GPU."""
-    return any(change.is_by_placement and change.kind != "gpu" for change in changes)
+    return (*([t.phrase("placed_well"), " "] if is_placed_well else []), *_change(facts))
 
 
 def _advice(facts: PageFacts) -> str:
-    if facts.kind == "D":
-        return f"{_PLACED_WELL} for a machine with a GPU."
+    """Return the key of the advice in `words.toml` for a page without changes."""
     if facts.kind == "E":
-        return _with_nothing_to_explain(facts)
-    if facts.kind != "B" or not facts.step_us:
-        return ""
-    if facts.part_us("unknown") >= _MOST * facts.step_us:
-        said = "The trace does not show what the GPU waits for most of the time"
-        return f"{said}: record host threads too, with {_RECORD}."
-    if facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
-        return t.phrase("faster_kernels")
-    too_few = "Too few steps were recorded to say how to make them faster: record ten or more."
-    return too_few if facts.steps < _FEWEST_STEPS else ""
+        return _advice_unexplained(facts)
+    if facts.kind != "B":
+        return {"A": "not_worth_it", "C": "why_no_gpu", "D": "placed_well"}[facts.kind]
+    is_open = _doubt(facts) and not facts.run.captured
+    if is_open or facts.part_us("unknown") >= _MOST * (facts.step_us or 1.0):
+        return "record_host"
+    if facts.step_us and facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
+        return "faster_kernels"
+    return "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else "placed_well"
 
 
-def _with_nothing_to_explain(facts: PageFacts) -> str:
+def _advice_unexplained(facts: PageFacts) -> str:
     if facts.compiled:
-        return "" if _doubt(facts) else f"{_PLACED_WELL}: no TensorFlow op ran on the CPU."
-    if facts.other_device or not facts.on_cpu.empty or facts.run.captured:
-        return ""
-    return f"If this is a TensorFlow program, record its ops with {_RECORD}."
+        if facts.has_gpu_times and facts.part_us("unknown") >= _WORTH_NAMING * (facts.step_us or 1):
+            return "idle_compiled"
+        return "not_explained" if _doubt(facts) else "compiled"
+    if facts.other_device == "pluggable device":
+        return "pluggable"
+    is_other = facts.other_device or facts.run.captured or not facts.on_cpu.empty
+    return "not_explained" if is_other else "record_ops"
 
 
-def _change(change: Change) -> Text:
+def _change(facts: PageFacts) -> Text:
+    change = facts.changes[0]
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
-    said: Text = (Strong(text="Do this next:"), " ", title)
+    said: Text = (_NEXT, " ", title)
     if change.place is not None:
         file, number = change.place
         said = t.fill("{} ({})", said, Line(file=file, line=number))
     said = (*said, ".")
-    if change.candidates and change.candidates[0].check:
+    if change.candidates and change.kind == "gpu":
+        key = "why_no_gpu" if _has_gpu(facts) else "why_no_gpu_or_none"
+        said = t.fill("{} {}", said, t.prose(t.phrase(key)))
+    elif change.candidates and change.candidates[0].check:
         first = change.candidates[0]
         named = first.title.rstrip(".")
         named = named if named[1:2].isupper() else t.small(named)
-        how = "Perhaps" if change.kind == "gpu" else "Most likely:"
-        said = t.fill("{} {} {}; check with {}.", said, how, t.prose(named), Code(text=first.check))
+        check = Code(text=first.check)
+        said = t.fill("{} Most likely: {}; check with {}.", said, t.prose(named), check)
     saved = saving_text(change.saving)
-    if saved and change.saving.kind != "proxy":
-        subject = "A fix" if change.kind == "find_cause" else "It"
-        said = t.fill("{} {} saves {}.", said, subject, saved)
+    if saved:
+        how = "A fix saves" if change.kind == "find_cause" else "It saves"
+        if change.saving.kind == "proxy":
+            how = "Its op takes" if len(change.op_ids) == 1 else "Its ops take"
+        said = t.fill("{} {} {}.", said, how, saved)
     return said
 
 
@@ -157,10 +157,8 @@ def _cpu_ops(facts: PageFacts) -> str:
     return counted(len(facts.on_cpu), "op")
 
 
-def _host_time(ops: pd.DataFrame) -> Inline:
-    if ops["no_event"].notna().all():
-        return "time unknown"
-    return t.time(int(ops["host_self_ps"].sum()) / PS_PER_US)
+def _with_time(facts: PageFacts, ops: pd.DataFrame) -> Text:
+    return t.fill("{} ({})", counted(len(ops), "op"), facts.host_time(ops["op_id"]))
 
 
 def _of_a_step(facts: PageFacts, us: float) -> Text:
@@ -203,8 +201,8 @@ def _fine(facts: PageFacts) -> Text:
         how = (", by design or not in every step.",)
     elif facts.wait_us:
         how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
-    said = "Placement is not your bottleneck: {} ({}) ran on the CPU{}{}"
-    return t.fill(said, _cpu_ops(facts), _host_time(facts.on_cpu), how, _shares(facts))
+    said = "Placement is not your bottleneck: {} ran on the CPU{}{}"
+    return t.fill(said, _with_time(facts, facts.on_cpu), how, _shares(facts))
 
 
 def _shares(facts: PageFacts) -> Text:
@@ -223,9 +221,11 @@ def _shares(facts: PageFacts) -> Text:
         template = a_step if facts.has_steps else " The {} recorded are {}."
         said = t.fill(template, t.time(facts.step_us), parts)
     if unknown:
-        of = "a step" if facts.has_steps else "the time"
-        missing = "{} For {} of {}, the trace does not show what happened."
-        said = t.fill(missing, said, t.part(unknown), of)
+        of = "a step" if facts.has_steps else "the recording"
+        device = f"{'the' if len(facts.devices) == 1 else 'a'} {facts.used[0]}"
+        idle = "{} For {} ({}) of {}, {} is idle, and the trace does not show why."
+        lost = t.time(unknown * facts.step_us)
+        said = t.fill(idle, said, lost, t.part(unknown), of, device)
     return said
 
 
@@ -240,7 +240,7 @@ def _without_gpu(facts: PageFacts) -> Text:
 def _took(facts: PageFacts, ran: str) -> Text:
     ops_us = facts.part_us("cpu_op")
     if not facts.has_steps or not facts.step_us or not ops_us:
-        return t.fill("{} ({}).", ran, _host_time(facts.on_cpu))
+        return t.fill("{} ({}).", ran, facts.host_time(facts.on_cpu["op_id"]))
     more = _more_goes_to(facts, ops_us, "More goes to")
     return t.fill("{} and took {}.{}", ran, _of_a_step(facts, ops_us), more)
 
@@ -248,16 +248,16 @@ def _took(facts: PageFacts, ran: str) -> Text:
 def _no_gpu(facts: PageFacts) -> Text:
     if facts.why_no_gpu is not None:
         return t.prose(t.sentence(facts.why_no_gpu.title))
-    has_one = any(host.tables.facts.accelerators for host in facts.run.hosts)
-    return ("No GPU was used" + (", although the machine has one." if has_one else "."),)
+    return ("No GPU was used" + (", although the machine has one." if _has_gpu(facts) else "."),)
+
+
+def _has_gpu(facts: PageFacts) -> bool:
+    return any(host.tables.facts.accelerators for host in facts.run.hosts)
 
 
 def _predicted(facts: PageFacts) -> Text:
-    there, counts, stay = (
-        facts.diagnosis.on_a_gpu,
-        facts.with_a_gpu,
-        len(facts.diagnosis.stay_on_cpu),
-    )
+    there, counts = facts.diagnosis.on_a_gpu, facts.with_a_gpu
+    stay = len(facts.stay_on_cpu)
     hides = there is not None and there.hides_gpus
     said = "With a GPU that the program does not hide, " if hides else "With a GPU, "
     if stay:
@@ -265,14 +265,25 @@ def _predicted(facts: PageFacts) -> Text:
         once = f", {rare:,} of them not in every step" if rare else ""
         once = ", but not in every step" if rare == stay else once
         would = "would" if facts.stay_for_certain else "may"
-        why = " by design" if facts.diagnosis.stay_on_cpu <= facts.by_design else ""
+        why = " by design" if facts.stay_on_cpu <= facts.by_design else ""
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     else:
         said += f"all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else "the op"
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
-    return (f"{said}{unknown}. ", *_no_gpu(facts))
+    return (f"{said}{unknown}. ", *_here(facts), *_no_gpu(facts))
+
+
+def _here(facts: PageFacts) -> Text:
+    """State what the ops that would stay on the CPU, and a step, cost in this run."""
+    stay, costs = facts.stay_on_cpu, []
+    if stay:
+        they = "they take" if len(stay) > 1 else "it takes"
+        costs.append(t.fill("{} {}", they, facts.host_time(stay)))
+    if facts.has_steps and facts.step_us:
+        costs.append(t.fill("a step takes {}", t.time(facts.step_us)))
+    return t.fill("Here, {}. ", t.listing(costs)) if costs else ()
 
 
 def _nothing(facts: PageFacts) -> Text:
@@ -283,7 +294,7 @@ def _nothing(facts: PageFacts) -> Text:
         used = f"A {facts.other_device} was used."
         if facts.other_device == "pluggable device":
             used = "A pluggable device (such as Metal) was used; its work is not in the trace."
-        return t.fill("{} {} ran on the CPU ({}).", used, _cpu_ops(facts), _host_time(facts.on_cpu))
+        return t.fill("{} {} ran on the CPU.", used, _with_time(facts, facts.on_cpu))
     if facts.compiled:
         device = facts.used[0] if facts.used else "accelerator"
         ran = f"{counted(facts.compiled, 'op')}, compiled by XLA, ran on the {device}."
@@ -303,5 +314,5 @@ def _doubt(facts: PageFacts) -> Text:
     if unknown.empty:
         return ()
     them = "it" if len(unknown) == 1 else "them"
-    said = " For {} ({}), the trace does not show which device ran {}."
-    return t.fill(said, counted(len(unknown), "op"), _host_time(unknown), them)
+    said = " For {}, the trace does not show which device ran {}."
+    return t.fill(said, _with_time(facts, unknown), them)

@@ -19,7 +19,7 @@ from traceanalyzer.model.figures import Steps
 from traceanalyzer.report.about import run_info
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.page import in_order, page_of
+from traceanalyzer.report.page import page_of
 from traceanalyzer.report.records import evidence_shown, line_texts, source_lines, tables, to_record
 from traceanalyzer.report.steps import steps_of, timeline
 from traceanalyzer.report.text import plain
@@ -42,7 +42,7 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
         health=trace_health(run),
         summary=_summary(diagnosis, steps),
         findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
-        changes=in_order(diagnosis, changes_of(diagnosis)),
+        changes=changes_of(diagnosis),
         unexplained=_unexplained(diagnosis.unexplained, diagnosis, is_measured=True),
         rules=diagnosis.outcomes,
         on_a_gpu=_on_a_gpu(diagnosis),

@@ -9,7 +9,6 @@ import msgspec
 import pandas as pd
 
 from traceanalyzer.causes import cause_title
-from traceanalyzer.costs import joint_cost
 from traceanalyzer.exclusions import ruled_out
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
@@ -33,6 +32,7 @@ def changes(facts: PageFacts) -> b.Section | None:
         b.ChangeRow(
             to=f"change-{change.id}",
             detail=t.prose(t.capital(change.detail) or _ops_of(change)),
+            saves=saving_text(change.saving) or ("unknown",),
             share=None if change.saving.kind == "proxy" else change.saving.share,
             **_shown(change),
         )
@@ -44,19 +44,26 @@ def changes(facts: PageFacts) -> b.Section | None:
 
 def _shown(change: Change) -> dict[str, Any]:
     """Return the fields that a change's row and card share."""
-    where: b.Text = ("inside a library",) if change.kind == "library" else ()
-    if change.place is not None:
-        where = (b.Line(file=change.place[0], line=change.place[1]),)
     return {
         "title": t.prose(change.title),
-        "where": where,
-        "saves": saving_text(change.saving),
-        "certainty": change.certainty if change.op_ids else None,
+        "where": (_where(change),),
+        "certainty": None if change.kind == "record" else change.certainty,
     }
 
 
+def _where(change: Change) -> b.Inline:
+    if change.place is not None:
+        return b.Line(file=change.place[0], line=change.place[1])
+    if change.kind in {"gpu", "record"}:
+        return "shell"
+    if not change.is_by_placement:
+        return "your program"
+    return "inside a library" if change.kind == "library" else "not recorded"
+
+
 def _ops_of(change: Change) -> str:
-    return counted(len(change.op_ids), "op") if change.op_ids else ""
+    """Return how many ops a change moves. All ops move if a GPU becomes visible."""
+    return counted(len(change.op_ids), "op") if change.op_ids and change.kind != "gpu" else ""
 
 
 def saving_text(saving: Saving) -> b.Text:
@@ -92,7 +99,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
     links = (("Timeline", step), ("Ops", "ops")) if change.op_ids else ()
     return b.Card(
         id=f"change-{change.id}",
-        facts=_facts(facts, change, ops) if change.op_ids else (),
+        facts=_facts(change),
         links=tuple(b.Link(text=text, to=to) for text, to in links if to),
         blocks=(
             *_edits(change),
@@ -101,27 +108,19 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
             *_data_path(facts, ops),
             *_needs(change, found, number),
             *_evidence(facts, found),
-            *_ops(facts, ops),
+            *(_ops(facts, ops) if _ops_of(change) else ()),
             *_ruled_out(facts, change, found),
         ),
+        saves=saving_text(change.saving),
         accepts=tuple(finding.id for finding in found),
         is_open=number[change.id] == 1,
         **_shown(change),
     )
 
 
-def _facts(facts: PageFacts, change: Change, ops: pd.DataFrame) -> b.Text:
-    cost = joint_cost(ops, facts.run.transfers, facts.diagnosis.costs)
-    found: b.Text = (_ops_of(change),)
-    if cost.exposed_us_per_step is not None:
-        found = t.fill("{}, GPU wait {} per step", found, t.time(cost.exposed_us_per_step))
-    if cost.host_us_per_step is not None:
-        threads = " (over all threads)" * (0 < (facts.step_us or 0) < cost.host_us_per_step)
-        found = t.fill("{}, host time {} per step{}", found, t.time(cost.host_us_per_step), threads)
-    elif cost.host_us is not None:
-        found = t.fill("{}, host time {} in total", found, t.time(cost.host_us))
-    note = change.saving.note.rstrip(".")
-    return t.fill("{}. Saving: {}.", found, note) if note else found
+def _facts(change: Change) -> b.Text:
+    note = f"Saving: {change.saving.note.rstrip('.')}." if change.saving.note else ""
+    return t.prose(" ".join(filter(None, (t.sentence(change.detail), note))))
 
 
 def _edits(change: Change) -> Iterator[b.Block]:
@@ -167,8 +166,8 @@ def _candidates(change: Change) -> Iterator[b.Block]:
             yield b.Note(text=t.prose(f"Or instead: {t.small(each.title)}"))
             yield from _instead(each.edit)
             continue
-        explains = f"{each.explains_directly:,} of {_ops_of(change)}"
-        if each.explains_following:
+        explains = f"{each.explains_directly:,} of {_ops_of(change)}" if _ops_of(change) else None
+        if explains and each.explains_following:
             explains += f" directly, {each.explains_following:,} follow"
         check, edit = (b.Code(text=each.check),), t.prose(each.edit)
         rows.append(
@@ -229,7 +228,7 @@ def _ops(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.Block]:
         rows.append({**row, "source": None if line is None else (line,)})
     ids = [f"op-{op_id}" for op_id in shown["op_id"]]
     table = t.table_of("ops_of_a_change", rows, len(ops), ids=ids)
-    yield b.Fold(summary=(f"Ops ({len(ops):,})",), blocks=(table,))
+    yield b.Fold(summary=("Ops",), blocks=(table,))
 
 
 def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterator[b.Block]:

@@ -18,22 +18,23 @@ from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US
 
 _NO_GPU: Final = "no_gpu_visible"
-_FEWEST_LIMITS: Final = 3
-_BY_DESIGN: Final = ("by-design", "On the CPU by design")
-_ONCE: Final = ("once", "On the CPU, but not in each step")
-_OTHERS: Final = ("other-findings", "Also computed on the host")
+_BY_DESIGN: Final = ("by-design", "These belong on the CPU")
+_ONCE: Final = ("once", "These run on the CPU, but not in each step")
+_OTHERS: Final = ("other-findings", "These run on the CPU, but are not worth a change")
 
 
 def folds(facts: PageFacts) -> b.Section | None:
-    """Return the section "Nothing to change", or None if it would be empty."""
+    """Return the section "Also checked", or None if it would be empty."""
     found = [*_findings(facts)]
     is_explained = facts.kind != "E"  # otherwise, nothing was looked for
     if is_explained and (answers := myths(facts.run)):
         named = ", ".join(dict.fromkeys(MYTHS[each.id][0] for each in answers))
         bullets = b.Bullets(items=tuple(prose(each.answer) for each in answers))
-        found.append(_fold("not-the-cause", f"Not the cause: {named}", bullets))
+        found.append(
+            _fold("not-the-cause", f"Often suspected, but not the cause: {named}", bullets)
+        )
     found += [*(_checked(facts) if is_explained else ()), *_limits(facts.run)]
-    return b.Section(id="folds", title="Nothing to change", blocks=tuple(found)) if found else None
+    return b.Section(id="folds", title="Also checked", blocks=tuple(found)) if found else None
 
 
 def _fold(fold_id: str, summary: str, *blocks: b.Block) -> b.Fold:
@@ -43,12 +44,12 @@ def _fold(fold_id: str, summary: str, *blocks: b.Block) -> b.Fold:
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
     """Yield the findings that no change covers."""
     in_changes = {each for change in facts.changes for each in change.finding_ids}
-    took_ps = facts.run.ops.set_index("op_id")["host_self_ps"]
 
     def summary(title: b.Text, op_ids: Sequence[str]) -> b.Text:
-        took = time(int(took_ps.reindex(list(op_ids)).sum()) / PS_PER_US)
-        ops = counted(len(op_ids), "op")
-        return fill("{}: {}, {} of host time over the whole recording", title, ops, took)
+        took, wait_ps = facts.host_time(op_ids), facts.diagnosis.costs.exposed_ps(op_ids)
+        if wait_ps is not None:
+            took = fill("GPU wait {} per step", time(wait_ps / PS_PER_US))
+        return fill("{}: {}, {}", title, counted(len(op_ids), "op"), took)
 
     by_kind: dict[tuple[str, str], list[Finding]] = {_BY_DESIGN: [], _ONCE: [], _OTHERS: []}
     for f in facts.findings.values():
@@ -89,7 +90,7 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
             rows.append({"cause": title, "because": prose(sentence(because))})
     if rows:
         table = table_of("checked", rows)
-        yield _fold("checked", f"Checked and not found: {counted(len(rows), 'cause')}", table)
+        yield _fold("checked", f"Causes checked and not found: {len(rows):,}", table)
 
 
 def _possible_causes(facts: PageFacts) -> set[str]:
@@ -108,11 +109,9 @@ def _limits(run: Run) -> Iterator[b.Fold]:
         return
     severe = sum(entry.severity != "info" for entry in trace_health(run))
     warned = f", {counted(severe, 'warning')}" if severe else ""
-    shown = lines[: max(severe, _FEWEST_LIMITS)]
-    all_of_them = b.Note(text=(b.Link(text="About the trace", to="about"), " lists them all."))
     yield b.Fold(
         summary=(f"Limits of this trace: {counted(len(lines), 'remark')}{warned}",),
-        blocks=(b.Bullets(items=shown), *([all_of_them] if len(shown) < len(lines) else [])),
+        blocks=(b.Bullets(items=lines),),
         id="limits",
         tone="warning" if severe else "plain",
     )

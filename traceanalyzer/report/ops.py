@@ -54,7 +54,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
         text = f"{left_out} with the least time are not on this page. All ops: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR")
         blocks.append(b.Note(text=(text, command)))
-    return b.Tab(id="ops", title="Ops", count=len(run.ops), blocks=tuple(blocks))
+    return b.Tab(id="ops", title="Ops", blocks=tuple(blocks))
 
 
 def ranked(ops: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Change
 from traceanalyzer.report.about import about
-from traceanalyzer.report.answer import facts_of_the_bar, happened, moves_ops, to_do
+from traceanalyzer.report.answer import facts_of_the_bar, happened, to_do
 from traceanalyzer.report.changes import cards, changes
 from traceanalyzer.report.folds import folds
 from traceanalyzer.report.memory import memory_tab
@@ -48,21 +48,6 @@ def page_of(
     )
 
 
-def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
-    """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
-
-    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed for
-    lack of one.
-    """
-    facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
-    there, failed = diagnosis.on_a_gpu, facts.failure
-    leads = (there is not None and there.hides_gpus) or (failed is not None and failed.missing)
-    leads = leads or any(capture_file.gpus for _, capture_file in diagnosis.run.captured)
-    if facts.kind != "D" or leads or not moves_ops(found):
-        return tuple(found)
-    return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
-
-
 def explore(facts: PageFacts, report: Report) -> b.Section | None:
     """Return the "Explore" section with its tabs, or None if nothing was recorded."""
     made = (
@@ -83,8 +68,7 @@ def _links(sections: Sequence[b.Section], facts: PageFacts) -> Iterator[b.Link]:
             yield b.Link(text=f"Changes {len(facts.changes)}", to=section.id)
         for block in section.blocks:
             for tab in block.tabs if isinstance(block, b.Tabs) else ():
-                text = tab.title if tab.count is None else f"{tab.title} {tab.count:,}"
-                yield b.Link(text=text, to=tab.id)
+                yield b.Link(text=tab.title, to=tab.id)
         if section.id == "about":
             severe = [e for e in trace_health(facts.run) if e.severity != "info"]
             warned = f" ({counted(len(severe), 'warning')})" if severe else ""

@@ -1,7 +1,7 @@
 """Figures of a run that several sections of the page share."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -11,13 +11,15 @@ import pandas as pd
 from traceanalyzer.diagnosis import NOT_RECORDED, Diagnosis, cpu_ops, rare_ops
 from traceanalyzer.findings import Finding
 from traceanalyzer.health import compiled_ops
-from traceanalyzer.model.blocks import PageKind
+from traceanalyzer.model.blocks import PageKind, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure, failure
+from traceanalyzer.report.text import fill, time
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import DeviceSteps, step_parts
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
 _NO_GPU: Final = "no_gpu_visible"
@@ -146,6 +148,16 @@ class PageFacts:
         mean = total.reindex(self.on_cpu["op_id"]).fillna(0.0) / max(1, len(waits))
         return {str(op_id): us for op_id, us in mean.items()}
 
+    def host_time(self, op_ids: Collection[str]) -> Text:
+        """Return how long ops took on host threads: per step, or in total if they do not recur."""
+        rows = self.run.ops[self.run.ops["op_id"].isin(op_ids)]
+        if rows["no_event"].notna().all():
+            return ("time unknown",)
+        per, took_ps = "per step", self.diagnosis.costs.host_ps(op_ids)
+        if not took_ps:
+            per, took_ps = "in total", int(rows["host_self_ps"].sum())
+        return fill("{} of host time " + per, time(took_ps / PS_PER_US))
+
     # --- ops and findings --------------------------------------------------------------------
 
     @cached_property
@@ -182,13 +194,20 @@ class PageFacts:
         certain = (f for f in self.diagnosis.findings if f.certainty == "certain")
         return next((f for f in certain if f.cause == _NO_GPU), None)
 
+    @cached_property
+    def stay_on_cpu(self) -> frozenset[str]:
+        """Ids of the ops that the CPU of a machine with a GPU would compute."""
+        there = self.diagnosis.on_a_gpu
+        found = set() if there is None else there.analysis.on_host.keys() - there.analysis.unsure
+        return self.diagnosis.stay_on_cpu | found
+
     @property
     def stay_for_certain(self) -> bool:
         """Whether each op that would stay on the CPU has a certain cause."""
         certain = [f for f in self.findings.values() if f.certainty == "certain"]
         why = [f for f in certain if f.cause != _NO_GPU]
         explained = _ops_of(why) | {op for f in why for op in f.dragged_along}
-        return self.diagnosis.stay_on_cpu <= explained
+        return self.stay_on_cpu <= explained
 
     @cached_property
     def with_a_gpu(self) -> OpCounts:
@@ -196,7 +215,7 @@ class PageFacts:
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts()
-        found, on_cpu = there.analysis, self.diagnosis.stay_on_cpu
+        found, on_cpu = there.analysis, self.stay_on_cpu
         rare = rare_ops(self.run)
         once = sum(rare.get(op_id, NOT_RECORDED) != NOT_RECORDED for op_id in on_cpu)
         unknown = len(found.unsure.keys() - on_cpu) + len(found.not_replayed - on_cpu)

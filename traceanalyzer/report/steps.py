@@ -111,7 +111,9 @@ def step_bar(facts: PageFacts) -> b.Section | None:
     if not devices:
         return None
     bars = tuple(_bar(facts, device) for device in devices[:_MOST_BARS])
-    note: b.Text = (f"Mean of {facts.steps:,} regular steps.",) if facts.steps > 1 else ()
+    kinds = steps_of(facts.run).kinds
+    rest = f" Left out: {', '.join(left_out(kinds))}." if kinds and left_out(kinds) else ""
+    note: b.Text = (f"Mean of {facts.steps:,} regular steps.{rest}",) if facts.steps > 1 else ()
     if len(devices) > _MOST_BARS:
         note = (*note, f" {len(devices) - _MOST_BARS:,} more devices are in the timeline.")
     block = b.StepBar(unit="us", bars=bars, note=note)
@@ -148,10 +150,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
     note: b.Text = ()
     if there is not None:
         note = (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)
-    if facts.step_us and facts.has_steps:
-        took = time(facts.step_us)
-        note = fill("{} The mean step takes {} here, without a GPU.", note, took)
-    bar = b.Bar(label="Ops", total=sum(counts), parts=parts)
+    bar = b.Bar(label="Ops, input pipeline not counted", total=sum(counts), parts=parts)
     blocks: list[b.Block] = [b.StepBar(unit="count", bars=(bar,), note=note)]
     if there is not None and there.program_differs:
         items = tuple(prose(sentence(text)) for text in there.program_differs)
@@ -175,15 +174,13 @@ def steps_tab(
         blocks += input_blocks(pipeline)
     if not blocks:
         return None
-    count = None if steps is None else steps.count or None
-    return b.Tab(id="steps", title="Steps and input", count=count, blocks=tuple(blocks))
+    return b.Tab(id="steps", title="Steps and input", blocks=tuple(blocks))
 
 
 def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tuple[str, b.Text]]:
     if steps is not None and steps.kinds is not None:
         yield "Steps", (", ".join([f"{steps.kinds.regular:,} regular", *left_out(steps.kinds)]),)
-        if steps.median_us is not None and steps.p95_us is not None:
-            yield "Median of the regular steps", (time(steps.median_us),)
+        if steps.p95_us is not None:
             yield "95th percentile", (time(steps.p95_us),)
         yield "How they were found", (sentence(str(steps.note).partition("; left out")[0]),)
     for device in devices:

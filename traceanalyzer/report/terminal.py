@@ -200,14 +200,10 @@ class Screen:
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
         shown = block.rows[:most]
-        is_known = {
-            "Change": True,
-            "Where": self._form.draws_bars and any(row.where for row in shown),
-            "Saves": any(row.saves for row in shown),
-            "Certainty": self._form.draws_bars and any(row.certainty for row in shown),
-        }
-        for title in filter(is_known.get, is_known):
-            grid.add_column(title, overflow="fold")
+        titles = ["Change", "Where", "Saves", "Certainty"]
+        titles = titles if self._form.draws_bars else ["Change", "Saves"]
+        for title in titles:
+            grid.add_column(title, overflow="fold", max_width=_DETAIL)
         for number, row in enumerate(shown, 1):
             change, detail = self.inline(row.title, "bold"), plain(row.detail)
             if most is not None and len(detail) > _DETAIL:
@@ -216,9 +212,9 @@ class Screen:
             cells = {
                 "Change": change + Text("\n") + self.inline((detail,), QUIET) if detail else change,
                 "Where": self.inline(row.where),
-                "Saves": self.inline(row.saves or ("-",)) + self(of_it, QUIET),
-                "Certainty": self(row.certainty or ""),
+                "Saves": self.inline(row.saves) + self(of_it, QUIET),
+                "Certainty": self(row.certainty or "-"),
             }
-            grid.add_row(self(number), *(cells[title] for title in filter(is_known.get, cells)))
+            grid.add_row(self(number), *(cells[title] for title in titles))
         yield grid
         yield from self._left(len(block.rows), len(shown))

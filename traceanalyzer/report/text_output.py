@@ -100,8 +100,7 @@ class Form(NamedTuple):
                 yield Titled(block.title, tuple(said[1:]), block.blocks)
             case b.Tabs():
                 for tab in block.tabs:
-                    count = "" if tab.count is None else f" ({tab.count:,})"
-                    yield Titled((f"{tab.title}{count}",), (), tab.blocks)
+                    yield Titled((tab.title,), (), tab.blocks)
 
     def _table(self, block: b.BigTable | b.Flows) -> b.Table:
         columns: Sequence[b.Column]

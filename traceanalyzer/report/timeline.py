@@ -325,7 +325,7 @@ def gap_table(run: Run) -> Iterator[b.Table]:
     is_program = all(device is None for _, device in devices)
     what = "Time in which the program's thread waited" if is_program else "Idle time of devices"
     alike = "before the same op" if is_unknown else "with the same main reason"
-    caption = f"{what}. Gaps {alike} share a row, which links to the longest gap."
+    caption = f"{what}. Gaps {alike} share a row."
     yield table_of("gaps", rows, len(found), table_id="gaps", caption=(caption,), ids=ids)
 
 

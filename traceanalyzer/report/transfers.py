@@ -101,7 +101,6 @@ def transfers_tab(
     """Return the "Transfers" tab, or None if there are no transfers."""
     if graph is None:
         return None
-    count = sum(copies.count for copies in graph.devices)
     blocks: list[b.Block] = [transfer_flows(run.traffic, run.ops), _table(graph)]
     if round_trips:
         trips = counted(len(round_trips), "round trip")
@@ -109,7 +108,7 @@ def transfers_tab(
         rows = [*map(_round_trip, round_trips[:_TRIPS_SHOWN])]
         table = table_of("round_trips", rows, len(round_trips))
         blocks.append(b.Fold(id="round-trips", summary=(summary,), blocks=(table,)))
-    return b.Tab(id="transfers", title="Transfers", count=count, blocks=tuple(blocks))
+    return b.Tab(id="transfers", title="Transfers", blocks=tuple(blocks))
 
 
 def _table(graph: m.TransferGraph) -> b.Table:

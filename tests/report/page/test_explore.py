@@ -27,7 +27,7 @@ def ask(seen: Window, query: str) -> None:
 
 def test_one_tab_shows_at_a_time_and_the_address_says_which(see: See) -> None:
     seen = see()
-    assert seen.texts("[role=tab]")[:2] == ["Timeline", "Ops 194"]
+    assert seen.texts("[role=tab]")[:2] == ["Timeline", "Ops"]
     seen.click("#tab-scopes")
     assert seen.hash == "#tab=scopes"
     assert [p for p in ("timeline", "ops", "scopes") if seen.shows(f"#{p}")] == ["scopes"]

@@ -19,7 +19,6 @@ function begin(box: HTMLElement, name: string): void {
     const made = make("button", {
       type: "button", role: "tab", id: `tab-${panel.id}`, "aria-controls": panel.id,
     }, panel.dataset.title!);
-    if (panel.dataset.count) made.append(" ", make("span", { class: "quiet" }, panel.dataset.count));
     made.addEventListener("click", () => choose(panel.id));
     panel.setAttribute("role", "tabpanel");
     panel.setAttribute("aria-labelledby", made.id);

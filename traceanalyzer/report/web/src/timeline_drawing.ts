@@ -203,7 +203,7 @@ export class Painter {
   private name(name: string, x: number, width: number, colour: string): void {
     const from = Math.max(x, 0);
     const letters = Math.floor((x + width - from - 8) / LETTER);
-    if (letters < Math.min(9, name.length)) return;
+    if (letters < Math.min(6, name.length)) return;
     const { context, palette } = this;
     context.fillStyle = colour;
     context.font = `11.5px ${palette!.font}`;
