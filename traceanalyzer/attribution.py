@@ -62,11 +62,11 @@ def attribute(
     failed: dict[str, str],
     idle: Iterable[CpuOp] = (),
 ) -> list[Finding]:
-    """Return one finding per group of ops with equal blockers. Its cause is the first blocker's.
+    """Return a finding for each group of ops with equal blockers; the first blocker sets the cause.
 
     An op stays unexplained if one of its blockers matches no cause, or if the replay contradicts
-    the recording. A cause that raises an error gets no findings and an entry in `failed`. `idle`
-    ops get no findings: the findings of ops with the same blockers list them as dragged along.
+    the recording. A cause that raises an error is recorded in `failed` and has no findings. `idle`
+    ops get no findings: the findings of ops with the same blockers list them in `dragged_along`.
     """
     groups: dict[_Keys, list[list[_Matched]]] = defaultdict(list)
     op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
@@ -110,7 +110,7 @@ def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> 
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Return an op's matches and grouping keys. A match that leads comes first.
+    """Return an op's matches, the leading one (`leads`) first, and its grouping keys.
 
     Ops with the same leading match share a finding if their other blockers have the same causes.
     """
@@ -145,7 +145,7 @@ def _match(
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
-    """Return a unique scope for each finding: those that differ only in their line get numbers."""
+    """Return a unique scope for each finding, with a number if only the line differs."""
     # An edit of the program moves lines, but keeps their order.
     scopes: dict[_Keys, str] = {}
     used: Counter[str] = Counter()
@@ -162,7 +162,6 @@ def _finding(
     members: Sequence[Sequence[_Matched]],
     dragged: Mapping[str, Sequence[str]],
 ) -> Finding:
-    """Return the finding for ops with the same blockers."""
     by_key: dict[_Key, list[_Matched]] = defaultdict(list)
     for each in (each for known in members for each in known):
         by_key[each.key].append(each)

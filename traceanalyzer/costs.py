@@ -33,7 +33,7 @@ _LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels 
 
 
 class GainBounds(NamedTuple):
-    """Bounds of the time that a fix can save, in picoseconds per step."""
+    """Bounds on the time that a fix can save, in picoseconds per step."""
 
     low_ps: float  #: at least: the gain of the device that gains least
     high_ps: float  #: at most: the time in which some device waited

@@ -1,4 +1,4 @@
-"""Finds a run's ops on the CPU, or on the CPU of an assumed GPU machine, and their blockers."""
+"""Finds a run's CPU ops, recorded or predicted for a machine with GPUs, and their blockers."""
 
 import re
 from collections.abc import Iterator
@@ -68,7 +68,7 @@ class CpuOp:
 
 @dataclass(eq=False, kw_only=True)
 class Analysis:
-    """The ops on the CPU of a run, as recorded or as predicted for an assumed machine."""
+    """The CPU ops of a run, as recorded or as predicted for an assumed machine."""
 
     machine: Machine | None = None  #: the assumed machine, or None for the run's own
     cpu_ops: dict[str, CpuOp] = field(default_factory=dict)  #: by op id
@@ -88,9 +88,9 @@ class Analysis:
     unsure: dict[str, str] = field(default_factory=dict)
 
 
-_MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
+_MAY_BE_PINNED: Final = f"{OPTION} is on and moves ops with small tensors to the host"
 _SESSION: Final = "the op may run in the session with device_count={'GPU': 0}"
-_NOT_REPLAYED: Final = "its node was not recorded, so it was not replayed"
+_NOT_REPLAYED: Final = "its node was not recorded, so its placement was not replayed"
 _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
 _SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
@@ -100,7 +100,7 @@ NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 @once_per_run
 def analyse(run: Run) -> Analysis:
-    """Find and explain the ops on the CPU of a run; find none if the run used no GPU."""
+    """Find and explain the CPU ops of a run. The result is empty if the run used no GPU."""
     found = Analysis()
     for host in run.hosts if run.gpu_used else ():
         for cpu_op, is_idle in _on_cpu(run, host):
@@ -187,7 +187,7 @@ def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str: 
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
-    """Yield the ids of input pipeline ops with a node that may not be on a CPU."""
+    """Yield the ids of input pipeline ops with a node that might be placed off the CPU."""
     nodes = {
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
@@ -255,7 +255,7 @@ def _by_graph(
 def _called_there(
     replayed: PlacementExplanation, inferred: PlacementExplanation
 ) -> PlacementExplanation:
-    """Return the replay with a call on the CPU; make it likely if other ops show this call."""
+    """Return the replay, with certainty "likely" if other ops show a call on the CPU."""
     kinds = {blocker.kind for blocker in inferred.blockers}
     if inferred.basis != "inference" or kinds != {BlockerKind.DEFAULT_DEVICE}:
         return replayed

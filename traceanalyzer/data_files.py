@@ -19,6 +19,6 @@ def toml(path: str) -> dict[str, Any]:
 
 
 def names(folder: str) -> frozenset[str]:
-    """Return the names of the files in a folder, without suffix."""
+    """Return the names of the files in a folder, without suffixes."""
     found = (files("traceanalyzer") / folder).iterdir()
     return frozenset(each.name.partition(".")[0] for each in found if each.is_file())

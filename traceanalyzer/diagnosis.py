@@ -68,7 +68,7 @@ class Diagnosis:
 
     @cached_property
     def stay_on_cpu(self) -> frozenset[str]:
-        """Ids of the ops that are predicted to stay on the CPU of a machine with a GPU."""
+        """The ids of the ops that are predicted to stay on the CPU of a machine with a GPU."""
         there = self.on_a_gpu
         if there is None:
             return frozenset()
@@ -210,8 +210,8 @@ def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
     """
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):
         when = {rare[op_id] for op_id in finding.op_ids}
-        ran = when.pop() if len(when) == 1 else "not part of each step"
-        why = "Regular steps do not run these ops: they belong to setup, a checkpoint, or similar."
+        ran = when.pop() if len(when) == 1 else "not in every step"
+        why = "These ops do not run in regular steps, only during setup, checkpoints, or similar."
         return replace(
             finding,
             harm="harmless",

@@ -25,7 +25,7 @@ from traceanalyzer.tables.vocabulary import Role
 #: For each myth, what is suspected, and the question.
 MYTHS: Final = {
     "memory": ("GPU memory", "Was GPU memory full?"),
-    "other_processes": ("other processes", "Were other processes on the GPU?"),
+    "other_processes": ("other processes", "Did other processes use the GPU?"),
     "transfer_cost": ("transfer cost", "Were transfers too expensive?"),
     "float64": ("float64", "Was it float64?"),
 }
@@ -39,7 +39,7 @@ _RAN_OUT: Final = (
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that facts rule out for an op, except its actual causes (`causes`)."""
+    """Yield the causes that facts rule out for an op, but none of its actual causes (`causes`)."""
     found = {cause.partition("/")[0] for cause in causes}
     for cause, because in _excluded(run, cpu_op):
         if cause not in found:
@@ -123,10 +123,10 @@ def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
         if not others:
             continue
         names = listed(list(dict.fromkeys(other.name for other in others if other.name)))
-        text = counted(len(others), "other process") + (f" ({names})" if names else "")
-        text += f" on GPU {gpu.get('index', 0)}"
+        text = f"GPU {gpu.get('index', 0)} was shared with {counted(len(others), 'other process')}"
+        text += f" ({names})" if names else ""
         used = sum(other.bytes or 0 for other in others)
-        text += f" used {size_text(used)} of its memory" if used else ""
+        text += f", which used {size_text(used)} of its memory" if used else ""
         why = "placement does not depend on load. On a busy GPU, an op waits."
         yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
 
@@ -139,6 +139,6 @@ def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:
     on_gpu, on_cpu = double[placement.str.startswith("gpu")], int((placement == "cpu").sum())
     if len(on_gpu):
         named = listed(on_gpu["type"].astype(str).drop_duplicates().tolist())
-        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes in this report."
+        rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU for the reasons in this report."
         ran = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({named})."
         yield "float64", f"{ran} {_FLOAT64}{rest if on_cpu else ''}"

@@ -1,4 +1,4 @@
-"""The limits of a trace that readers must know before they rely on a report."""
+"""Finds the limits of traces, which readers must know before they rely on a report."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -44,7 +44,7 @@ def trace_health(run: Run) -> tuple[Health, ...]:
 
 
 def compiled_ops(run: Run) -> int:
-    """Return the number of ops that XLA compiled: those of JAX programs and TPUs."""
+    """Return the number of ops that XLA compiled, as in JAX programs and for TPUs."""
     computing = run.ops["placement"][run.ops["role"] == Role.COMPUTE].astype(str)
     return int(computing.str.startswith(("xla", "tpu")).sum())
 

@@ -92,7 +92,7 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 
 
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
-    """Return the value that a function's calls pass for an argument; label a variable by name."""
+    """Return the value that calls of a function pass for an argument. Label variables by name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
     bound = [
         signature.inputs[number]
@@ -123,7 +123,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield each edge's direction, other node, output index, and whether that node makes it."""
+        """Yield each edge's direction, other node, output index, and whether that is its source."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

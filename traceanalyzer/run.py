@@ -1,4 +1,4 @@
-"""A profiled run: the joined tables of its hosts, and how it was recorded."""
+"""Loads a profiled run: the joined tables of its hosts, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Run:
 
     @cached_property
     def transfer_costs(self) -> TransferCosts:
-        """The costs of transfers: small transfers, device-to-host syncs, round trips."""
+        """The costs of transfers: small transfers, device-to-host syncs, and round trips."""
         return transfer_costs(self.traffic, self.ops, self._facts)
 
     @property
@@ -203,10 +203,10 @@ def runs(path: str | Path) -> tuple[str, ...]:
     """Return the names of the runs at a path, newest first.
 
     Args:
-        path: A log directory, a run directory or a trace file.
+        path: A log directory, a run directory, or a trace file.
 
     Raises:
-        TraceNotFoundError: There is no run.
+        TraceNotFoundError: The path contains no run.
     """
     return tuple(run.name for run in find_runs(path))
 
@@ -222,7 +222,7 @@ def load(
     """Read a profile and build its tables.
 
     Args:
-        path: A log directory, a run directory or a trace file.
+        path: A log directory, a run directory, or a trace file.
         run: Name of the run to read. Defaults to the newest run.
         graphs: SavedModels, GraphDefs, or RunMetadata of the program, for a trace without a capture
             file. Defaults to the graphs in events files beside the trace.
@@ -233,7 +233,7 @@ def load(
     Raises:
         TraceNotFoundError: There is no trace, or no run of that name.
         TraceFormatError: None of the run's files can be read.
-        GraphFileError: A graph cannot be read or is not of this program.
+        GraphFileError: A graph cannot be read or is of another program.
     """
     given = read_graphs(graphs) if graphs else None
     found = find_runs(path)
@@ -280,9 +280,9 @@ def _recorded_version(hosts: Sequence[Host]) -> VersionSighting | None:
 
 
 def _refuse_unused(hosts: Sequence[Host]) -> None:
-    """Raise an error if given graphs are of another program or a capture file replaces them."""
+    """Raise an error if the given graphs are of another program or a capture file replaces them."""
     if any(host.capture_file for host in hosts):
-        msg = "the trace has a capture file, so graphs are not used; leave out the graph"
+        msg = "the trace has a capture file, so other graphs are not used; leave them out"
         raise GraphFileError(msg)
     known = [h.tables.joined.graphs for h in hosts if h.tables.joined and h.tables.joined.graphs]
     if not any(each.functions for each in known):

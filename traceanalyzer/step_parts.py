@@ -1,4 +1,4 @@
-"""The steps of each device: the time of each part, and the wait for each op."""
+"""Measures the parts of each device's steps, and the wait for each op."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 def test_of_two_captures_with_one_name_the_second_is_refused(tmp_path: Path) -> None:
     with reserved_run(tmp_path, "mine") as folder:
         with (
-            pytest.raises(TraceAnalyzerError, match="already has this run"),
+            pytest.raises(TraceAnalyzerError, match="already exists in"),
             reserved_run(tmp_path, "mine"),
         ):
             pass

@@ -61,7 +61,7 @@ def test_captures_a_block(tmp_path: Path) -> None:
         "traceanalyzer-report.html",
         "'of the block' None",
     ]
-    assert "already has this run" in done.stdout
+    assert "already exists in" in done.stdout
     assert (tmp_path / "traceanalyzer-report.html").stat().st_size > 10_000
     assert "of the program\n" in done.stderr
     [trace] = path.glob("*.xplane.pb")

@@ -108,7 +108,7 @@ def test_the_figures_of_the_allocator_are_shown(*, is_caught: bool) -> None:
     figures = [e.text for e in found.evidence if e.kind in {"allocator", "other_processes"}]
     assert figures == [
         "4.10 MB were requested from GPU_0_bfc",
-        "GPU:0 had 7.00 GB in use at its peak, of the 8.00 GB that it has",
+        "GPU:0 used at most 7.00 GB of the 8.00 GB that it has",
         "other processes used 1.00 GB of the GPU's memory",
     ]
 

@@ -66,7 +66,7 @@ def test_another_tensorflow_and_another_batch_size_are_named(
 @pytest.mark.parametrize(
     ("before", "after", "named"),
     [
-        ("[32,8];[8]", "[64,8];[8]", "another batch size"),
+        ("[32,8];[8]", "[64,8];[8]", "different batch size"),
         ("[32,8];[8]", "[32,9];[9]", "9 instead of 8"),
         ("[32,8];[8]", "[32,2,4];[8]", "[32,2,4]"),
         ("[32,8];?", "[32,8];[8]", ""),

@@ -71,7 +71,7 @@ def test_a_step_that_is_slow_for_another_reason_does_not_count() -> None:
 def test_a_wait_that_nothing_explains_names_no_stage() -> None:
     use = found(steps(1000, 500, *([] for _ in range(10))))
     assert use.verdict == "unknown"
-    assert "does not show the work of the pipeline" in use.reason
+    assert "does not show the pipeline's work" in use.reason
 
 
 def test_filling_a_shuffle_buffer_is_reported_separately() -> None:

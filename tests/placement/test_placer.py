@@ -229,4 +229,4 @@ def test_a_doubt_spreads_to_what_follows_and_to_the_groups_of_that() -> None:
 
 def test_a_graph_that_tensorflow_would_refuse_is_in_doubt_as_a_whole() -> None:
     placed = written(X, upper("n", "x", asked="/gpu:0"), tanh("m", "x")).placed(soft=False)
-    assert placed.doubt("m").startswith("TensorFlow would refuse the graph: n: ")
+    assert placed.doubt("m").startswith("TensorFlow would reject the graph: n: ")

@@ -82,7 +82,8 @@ def test_other_processes_on_the_gpu() -> None:
     found = answers(run_of(**memory(GB, other_processes=others)))
 
     assert found["other_processes"].startswith(
-        f"2 other processes (python, Xorg) on GPU 0 used 3.00 GB of its memory. That {NEVER}"
+        "GPU 0 was shared with 2 other processes (python, Xorg), which used 3.00 GB of its memory. "
+        f"That {NEVER}"
     )
 
 

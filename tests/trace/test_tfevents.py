@@ -73,7 +73,7 @@ def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> No
     found = tf_version(run_in(tmp_path))
     assert found is not None
     assert found.value == "2.4"
-    assert found.source.endswith("the nearest in time of 3 events files that disagree")
+    assert found.source.endswith("nearest in time among 3 events files that disagree")
 
 
 @pytest.mark.parametrize(

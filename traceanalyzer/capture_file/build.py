@@ -1,4 +1,4 @@
-"""Builds a capture file from the records and dumps that the captured script left."""
+"""Builds a capture file from a captured script's records and graph dumps."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         host: Name of the host, as in the trace's file name.
         folder: Folder of the capture file; defaults to the folder of the first session's trace.
         source: Reads the program's source lines; None to leave them out.
-        command: The words of the capture's command line; None if there was none.
+        command: The capture's command line, as a list of words; None if there was none.
     """
     journal, pools = read_journal(work / "journal.jsonl"), _Pools()
     if folder is None:
@@ -142,7 +142,7 @@ def _facts(journal: Journal, kind: str) -> dict[str, Json] | None:
 
 
 def _gpu_questions(devices: Mapping[str, Json] | None, files: Iterable[str]) -> list[Json]:
-    """Return the lines that query GPUs and may act on the result, as `[file, line]`."""
+    """Return the lines that query GPUs and do more than print the result, as `[file, line]`."""
     recorded = (devices or {}).get("gpu_questions")
     if not isinstance(recorded, list):
         return []
@@ -170,7 +170,7 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Set a session's relative trace path and tracer levels; both are None without a trace."""
+    """Set a session's tracer levels and trace path below `folder`; None if there is no trace."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)
@@ -230,7 +230,7 @@ class _EagerOps(msgspec.Struct):
 
 
 class _Pools:
-    """Reads the journal's records, and collects their frames, scopes and attributes."""
+    """Reads the journal's records, and collects their frames, scopes, and attributes."""
 
     def __init__(self) -> None:
         self.attributes = AttributePool()
@@ -327,7 +327,7 @@ class _Pools:
 
 
 def _known(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a record without null values, so that those fields get their defaults."""
+    """Return a record without its null values, so that the missing fields get their defaults."""
     return {key: value for key, value in found.items() if value is not None}
 
 

@@ -1,6 +1,6 @@
 """The records of a capture file: facts that a trace does not contain.
 
-`encoding` describes their form in the file. Devices have TensorFlow's full names
+`encoding` defines the file format. Devices have TensorFlow's full names
 (`/job:localhost/replica:0/task:0/device:CPU:0`) or the program's spelling. A missing
 device is "", and a missing index is -1.
 """
@@ -166,7 +166,7 @@ class Signature:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A variable, table, iterator or other resource."""
+    """A variable, table, iterator, or other resource."""
 
     signature: int = UNKNOWN  #: of the op that created it
     name: str = ""
@@ -178,7 +178,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel of another library's op (`KernelDef` in kernel_def.proto)."""
+    """A kernel of a custom op, which another library defines (`KernelDef` in kernel_def.proto)."""
 
     op: str
     device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
@@ -266,7 +266,7 @@ class CaptureFile:
         return {(f.file, f.line): f.text for f in reversed(self.frames) if f.text is not None}
 
     def definition(self, name: str) -> Definition | None:
-        """Return a function's definition, or None. The first session graph is stored as ""."""
+        """Return a function's definition, or None. The first session graph has the name ""."""
         return self._definitions.get("" if name == SESSION else name)
 
     def function(self, name: str) -> Function | None:
@@ -294,7 +294,7 @@ class CaptureFile:
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str, *, of_library: bool = False) -> Frame | None:
-        """Return the frame of user code (or of a library) that created a node; None if unknown."""
+        """Return the user's (or the library's) frame that created a node; None if unknown."""
         definition = self.definition(function)
         if definition is None or (at := definition.index(node)) == UNKNOWN:
             return None

@@ -27,7 +27,7 @@ from traceanalyzer.capture_file.function_records import (
     partition_of,
 )
 from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
-from traceanalyzer.format import counted, printable
+from traceanalyzer.format import counted, printable, series
 from traceanalyzer.trace.message import BrokenMessageError
 
 _INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
@@ -76,7 +76,7 @@ def read_dumps(
     notes = []
     if bad := reader.unreadable:
         which = f"{counted(len(bad), 'dumped graph')} {'is' if len(bad) == 1 else 'are'}"
-        message = f"{which} cut short or damaged, such as {printable(bad[0])}"
+        message = f"{which} cut short or damaged: {series([printable(b) for b in bad])}"
         notes.append(CaptureNote(id="graphs_damaged", severity="warning", message=message))
     return functions, notes
 
@@ -102,7 +102,7 @@ def _found(folder: Path) -> dict[str, _Dumps]:
 
 
 class _Reader:
-    """Reads dumps, and lists those it cannot read."""
+    """Reads dumps, and lists those that it cannot read."""
 
     def __init__(self, attributes: AttributePool) -> None:
         self.unreadable: list[str] = []

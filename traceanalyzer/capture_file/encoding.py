@@ -43,7 +43,7 @@ NOT_AS_EXPECTED: Final = (
 
 
 class DamagedDocumentError(Exception):
-    """The JSON is not a valid capture file; the message says why."""
+    """Raised if JSON is not a valid capture file; the message says why."""
 
 
 def document_of(capture_file: CaptureFile) -> dict[str, Json]:
@@ -82,7 +82,7 @@ def _sides(document: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _texts(document: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield the container and key of each column of texts that are stored in `strings`."""
+    """Yield the container and key of each text column that is stored in `strings`."""
     for definition in document["definitions"]:
         yield definition, "nodes"
     for instance in _instances(document):
@@ -127,7 +127,7 @@ def _unpacked(_: type, text: str) -> NDArray[np.uint32]:
 
 
 def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON with records as objects, and with texts instead of indices of `strings`."""
+    """Return the JSON with records as objects, and with texts instead of indices into `strings`."""
     strings: list[str] = document["strings"]
     for columns, key in _texts(document):
         if min(columns[key], default=0) < 0:
@@ -196,7 +196,7 @@ def _equal_columns(capture_file: CaptureFile) -> Iterator[tuple[Any, ...]]:
 
 
 def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
-    """Yield the name of each pool, the lowest allowed index, and the indices into the pool."""
+    """Yield the name of a pool, the lowest valid index, and the indices to check."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
     frames += [error.handler for error in c.errors]

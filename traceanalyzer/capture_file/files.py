@@ -27,7 +27,7 @@ SUFFIX: Final = ".placement.json.gz"
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
-_AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to use only the trace"
+_AGAIN: Final = "run `traceanalyzer capture` again, or delete the file to use only the trace"
 
 
 def path_beside(trace: Path) -> Path:

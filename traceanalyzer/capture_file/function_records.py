@@ -91,7 +91,7 @@ class Partition(Columns):
 
 
 def partition_of(graph: Graph, device: str = "") -> Partition:
-    """Return a graph as a partition on the first device that its nodes name, or on `device`."""
+    """Return a graph as a `Partition` on its nodes' first known device, or else on `device`."""
     columns = {each.name: getattr(graph, each.name) for each in fields(Columns)}
     return Partition(device=next(filter(None, graph.devices), device), **columns)
 

@@ -1,7 +1,7 @@
 """Reads serialized GraphDefs without TensorFlow or protobuf.
 
 Field and type numbers are from graph.proto, node_def.proto, versions.proto, attr_value.proto,
-tensor.proto, tensor_shape.proto and types.proto in TensorFlow's `core/framework`.
+tensor.proto, tensor_shape.proto, and types.proto in TensorFlow's `core/framework`.
 
 Values of attributes become JSON. A type is TensorFlow's DataType in lower case without `DT_`
 ("float", "int32", "float_ref"). A string is {"s": text}, cut after 1000 characters. A shape is

@@ -48,7 +48,7 @@ class ProgramGraph:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProgramGraphs:
-    """The graphs found for a run. Graphs from the files nearest in time come first."""
+    """The graphs found for a run, sorted by how close in time their files are to the run."""
 
     graphs: tuple[ProgramGraph, ...]
     pool: AttributePool

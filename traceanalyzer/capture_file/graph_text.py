@@ -1,6 +1,6 @@
 """Translates graphs in protobuf's text format (`.pbtxt`) into its binary format.
 
-Only the fields that the readers of binary graphs use are translated. Field numbers are from
+It translates only the fields that the readers of binary graphs use. Field numbers are from
 TensorFlow's `core/framework` and `core/protobuf`.
 """
 

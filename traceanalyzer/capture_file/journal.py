@@ -25,12 +25,12 @@ class Journal:
 
 
 def _float(name: str) -> dict[str, str]:
-    """Return NaN or an infinity as capture files write it, such as `{"float": "nan"}`."""
+    """Encode NaN or an infinity as in capture files, such as `{"float": "nan"}`."""
     return {"float": str(float(name))}
 
 
 def read_journal(path: Path) -> Journal:
-    """Read a journal, which may end anywhere if the script was killed."""
+    """Read a journal, which may be cut off anywhere if the script was killed."""
     journal = Journal()
     try:
         lines = path.open("rb")

@@ -1,4 +1,4 @@
-"""How a captured program was run: its command line, and how much of it was recorded."""
+"""Describes how a captured program was run, and how much of the run was recorded."""
 
 import re
 import shlex
@@ -23,13 +23,13 @@ class RecordedPart:
     is_nearly_all: bool  #: whether hardly any of its time with TensorFlow is missing
 
     def __str__(self) -> str:
-        """Return `12 s of 50 s`, or `12 s`."""
+        """Return `12 s of 50 s`, or `12 s` if the program's duration is unknown."""
         of = "" if self.program_s is None else f" of {duration_text(self.program_s * PS_PER_S)}"
         return f"{duration_text(self.recorded_s * PS_PER_S)}{of}"
 
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:
-    """Return the part of the program's run that a session recorded; None if its end is unknown."""
+    """Return how much of the run a session recorded; None if the session's end is unknown."""
     found = None if session is None else capture_file.sessions[session]
     if found is None or found.stop_ns is None:
         return None

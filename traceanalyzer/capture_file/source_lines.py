@@ -1,8 +1,8 @@
 """Reads source lines of a program after it has ended.
 
-This module never keeps whole files, only the text of recorded lines, the statements that a report
-may edit, and the constants that they use (`KIND = tf.int32` at the top of a file). It skips files
-that changed after the program began, because lines may have moved.
+This module never keeps whole files, only the text of recorded lines, statements for which a report
+may suggest edits, and the constants that they use (`KIND = tf.int32` at the top of a file). It
+skips files that changed after the program began, because lines may have moved.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SourceLines:
     def add(
         self, frames: Sequence[Frame]
     ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[CaptureNote, ...]]:
-        """Return the frames with the text of the user's lines, recorded statements, and notes."""
+        """Return the frames with the text of user lines, the recorded statements, and the notes."""
         reading = _Reading(self)
         places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
         texts = {place: reading.text(*place) for place in places}

@@ -1,4 +1,4 @@
-"""The files of a capture: folders, traces, capture files, and the page."""
+"""Manages the files of a capture: folders, traces, capture files, and the page."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
             with tempfile.TemporaryFile(dir=made[-1]):
                 pass
         except OSError as error:
-            msg = f"{logdir}: cannot be written to ({reason_of(error)}); name another --logdir"
+            msg = f"{logdir}: cannot be written to ({reason_of(error)}); choose another --logdir"
             raise TraceAnalyzerError(msg) from None
         yield made[-1]
     finally:
@@ -86,7 +86,7 @@ def _made_run(runs: Path, name: str | None) -> Path:
         with contextlib.suppress(FileExistsError):
             (runs / each).mkdir()
             return runs / each
-    msg = f"--run {name}: {runs} already has this run; choose another name, or leave out --run"
+    msg = f"--run {name}: already exists in {runs}; choose another name, or leave out --run"
     raise TraceAnalyzerError(msg)
 
 

@@ -1,4 +1,4 @@
-"""Captures part of a running program: in a notebook, or a few training steps."""
+"""Captures part of a running program, such as notebook cells or a few training steps."""
 
 from __future__ import annotations
 

@@ -109,9 +109,8 @@ class _Capture:
         try:
             file.write_text(json.dumps(settings), encoding="utf-8", errors="surrogateescape")
         except OSError as error:
-            msg = (
-                f"{file}: cannot be written ({reason_of(error)}); set TMPDIR to a folder with space"
-            )
+            why = f"cannot be written ({reason_of(error)})"
+            msg = f"{file}: {why}; set TMPDIR to a folder with free space"
             raise TraceAnalyzerError(msg) from None
         return file
 
@@ -189,7 +188,7 @@ def _line_about(session: Recorded) -> str:
     if session.is_the_scripts:
         return f"the script profiled itself: {where} ({megabytes})"
     reason = printable(session.reason)
-    return f"recorded {session.duration_s:.1f} s ({reason}) in {where}, {megabytes}"
+    return f"recorded {session.duration_s:.1f} s ({reason}) to {where}, {megabytes}"
 
 
 def _near(path: Path) -> str:

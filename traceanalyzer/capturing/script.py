@@ -1,9 +1,8 @@
-"""The script to capture: its interpreter, and its process.
+"""Runs the script to capture, as if the shell had started it.
 
-The process runs as if the shell had started it. It inherits stdin, stdout, stderr, the terminal and
-the process group, so Ctrl-C and Ctrl-Z reach it directly. Other signals that only this process
-receives are passed on. If a signal kills the script, this process writes the files, and then ends
-by the same signal.
+The script inherits stdin, stdout, stderr, the terminal, and the process group, so Ctrl-C and Ctrl-Z
+reach it directly. Other signals that only `traceanalyzer` receives are passed on. If a signal kills
+the script, `traceanalyzer` writes the files, and then sends itself the same signal.
 """
 
 import contextlib
@@ -78,12 +77,12 @@ class Program:
 
     @property
     def obstacle(self) -> str | None:
-        """Why the recorder cannot start, such as "-I isolates the interpreter"; or None."""
+        """Why the recorder cannot start, such as "-I isolates the interpreter"; None if it can."""
         found = next(filter(None, map(_KEEPS_OUT.match, self.interpreter[1:])), None)
         return found and f"-{found[1]} {_WHY[found[1]]}"
 
     def check(self) -> None:
-        """Refuse a script that does not exist."""
+        """Raise `TraceAnalyzerError` if the script does not exist."""
         if self.is_module or self.target == "-":
             return
         script = Path(self.target)
@@ -208,7 +207,7 @@ def _prepared(mask: Collection[int]) -> Callable[[], None]:
 
 
 def end_like(status: int) -> int:
-    """End this process by the signal that killed the script, or return the script's exit code."""
+    """End this process with the signal that killed the script, or return the script's exit code."""
     if status >= 0:
         return status
     number = -status

@@ -181,7 +181,7 @@ def _finds_nothing(_: Run) -> Iterable[Finding]:
 class Cause:
     """A reason why ops run on the CPU.
 
-    A cause examines a whole run (`check`), or the single blockers of ops (`match` and `describe`).
+    A cause examines a whole run (`check`), or individual blockers of ops (`match` and `describe`).
     Each blocker belongs to exactly one cause.
     """
 
@@ -234,5 +234,5 @@ class Cause:
         return Finding(cause=self.id, **vars(text), **fields)
 
     def fix(self, case: str, /, *, checked: bool = False, **values: str) -> Fix:
-        """Return a fix of the table `fix` in this cause's texts."""
+        """Return a fix from the `fix` table of this cause's texts."""
         return fix_of({**_texts(self.id)["fix"][case], "checked": checked}, values)

@@ -1,4 +1,4 @@
-"""Ops without a GPU kernel for an attribute."""
+"""Ops without a GPU kernel for an attribute's value."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Ops of other libraries."""
+"""Custom ops, which other libraries define."""
 
 import re
 from collections import defaultdict
@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
-from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at, observed
+from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import listed
 from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
@@ -21,7 +20,7 @@ _ABOUT_KERNELS: Final = {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Yield findings about ops of other libraries whose kernels are unknown."""
+    """Yield findings about custom ops whose kernels are unknown."""
     by_type: dict[str, list[CpuOp]] = defaultdict(list)
     for cpu_op in analyse(run).cpu_ops.values():
         # Ops with blockers belong to other causes; calls have the name of a captured function.
@@ -47,7 +46,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     text = f"the library registered no GPU kernel for {blocker.type}"
     if blocker.attributes:
-        text += f" with this {listed(sorted(blocker.attributes))}"
+        text += f" with {given_text(blocker.attributes)}"
     registered = observed("registered_kernels", text, f"kernels: {blocker.type}")
     evidence = (_unknown(blocker.type), registered, *made_at(cpu_op))
     return CauseMatch(scope=blocker.type, evidence=evidence)
@@ -62,7 +61,7 @@ def _is_foreign(op: str) -> bool:
 
 
 def _unknown(op_type: str) -> Evidence:
-    return observed("kernel_registry", f"no version of TensorFlow has an op {op_type}")
+    return observed("kernel_registry", f"no version of TensorFlow has an op named {op_type}")
 
 
 CAUSE = Cause(__name__, needs="gpu", check=check, match=match, describe=describe)

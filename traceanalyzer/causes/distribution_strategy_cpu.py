@@ -47,7 +47,7 @@ def describe(ops: BlockedOps) -> FindingText:
 
 
 def _has_full_name(cpu_op: CpuOp, blocker: Blocker) -> bool:
-    """Return whether a request without a line names the CPU in full, like those of strategies."""
+    """Return whether a request looks like a strategy's: a full device name and no known line."""
     is_own_request = blocker.kind is BlockerKind.REQUEST and blocker.link == "own"
     is_full = blocker.requested_device.startswith("/job:") and blocker.scope_frame is None
     return is_own_request and is_full and cpu_op.explanation.doubt == BY_STRATEGY

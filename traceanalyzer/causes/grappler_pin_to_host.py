@@ -57,7 +57,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _by_graphs(run: Run) -> Iterator[Finding]:
-    """Yield findings about ops on the CPU that a graph beside the trace puts on a GPU."""
+    """Yield findings about CPU ops that a graph beside the trace places on a GPU."""
     _, _, code = _SET_BY["program"]
     for host in run.hosts:
         joined = host.tables.joined

@@ -7,7 +7,7 @@ from typing import Any, Final
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed
+from traceanalyzer.format import counted, listed, series
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
@@ -76,7 +76,7 @@ def _text(types: Sequence[str], count: int, at: str = "") -> dict[str, Any]:
         "values": {
             "subject": f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are",
             "names": "" if count == 1 else f": {listed(types)}",
-            "never": f" The host computes {listed(never)} for any dtype." if never else "",
+            "never": f" The host computes {series(never)} for any dtype." if never else "",
         },
     }
 
@@ -88,9 +88,9 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
         if names:
             by_dtypes[" or ".join(names)].append(op)
     if by_dtypes:
-        computed_with = "; ".join(f"{listed(ops)} with {names}" for names, ops in by_dtypes.items())
+        computed_with = "; ".join(f"{series(ops)} with {names}" for names, ops in by_dtypes.items())
         yield Fix.of(
-            "Create them with another dtype",
+            "Create the tensors with another dtype",
             f"A GPU can compute {computed_with}. Small tensors need no change.",
             condition="the tensors are large",
             code="x = tf.constant(values, tf.int64)",

@@ -50,9 +50,7 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     """Return the finding about pipeline ops; `host` is the one that waits longest for input."""
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
     others = counted(len(found) - stages, "op")
-    seen = (
-        f"{counted(stages, 'dataset stage')}, and {others} on tf.data threads or in tf.data calls"
-    )
+    seen = f"{counted(stages, 'dataset stage')} and {others} on tf.data threads or in tf.data calls"
     case, evidence, fixes = "keeps_up", [observed("threads", seen)], [FASTER_PIPELINE]
     if host is not None and host.verdict != "unknown":
         fixes = list(_refill(host))
@@ -77,7 +75,7 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Yield a fix that avoids refilling a shuffle buffer in each epoch, if that takes long."""
+    """Yield a fix that avoids refilling a shuffle buffer in each epoch, if that is slow."""
     waits = host.waits
     if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return

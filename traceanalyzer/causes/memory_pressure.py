@@ -28,7 +28,7 @@ def check(run: Run) -> Iterator[Finding]:
 def _exhausted(
     run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
 ) -> Iterator[Finding]:
-    """Yield the finding about an error, unless a handler caught it and put no op on the CPU."""
+    """Yield the finding about an error, unless it was caught without moving ops to the CPU."""
     lines = error.message.strip().splitlines() or [""]
     # A session's message begins with where the op was created.
     message = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])

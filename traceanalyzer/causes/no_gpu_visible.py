@@ -59,7 +59,7 @@ def not_applicable(run: Run) -> str | None:
         return "TensorFlow used a GPU"
     facts = [host.tables.facts for host in run.hosts]
     if any(f.pluggable_used for f in facts):
-        return "a pluggable device was used"
+        return "the run used a pluggable device"
     if any("/device:TPU" in name for f in facts for name in f.accelerators):
         return "the run used TPUs"
     is_known = _lacking(run) or _listed_only(run)

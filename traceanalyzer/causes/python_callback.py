@@ -6,7 +6,7 @@ from dataclasses import replace
 from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed
+from traceanalyzer.format import counted, series
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.run import Run
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -27,7 +27,7 @@ def check(run: Run) -> Iterator[Finding]:
             scope=f"{op_type}\0{in_pipeline}",
             certainty="certain",
             op_ids=tuple(rows["op_id"]),
-            evidence=(observed("op_type", f"{calls} recorded of {listed(names)}"),),
+            evidence=(observed("op_type", f"recorded {calls} of {series(names)}"),),
         )
         why = f"{finding.why} The run used no GPU, so no GPU waited for the op."
         yield finding if run.gpu_used else replace(finding, harm="harmless", why=why)
@@ -37,7 +37,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     is_about_kernels = blocker.kind in {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
     if blocker.link != "own" or not is_about_kernels or blocker.type not in PYTHON_CALLBACKS:
         return None
-    given = f" for its {', '.join(sorted(blocker.attributes))}" if blocker.attributes else ""
+    given = f" for its {series(sorted(blocker.attributes))}" if blocker.attributes else ""
     text = f"{blocker.type} calls a Python function and has no GPU kernel{given}"
     return CauseMatch(scope=blocker.type, evidence=(observed("op_type", text), *made_at(cpu_op)))
 

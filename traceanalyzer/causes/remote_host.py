@@ -40,7 +40,7 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def _own_task(host: Host, tasks: Iterable[str]) -> tuple[str, str]:
-    """Return a host's task, and where the capture file records it; "" for unknown."""
+    """Return a host's task, and where the capture file records it; "" if unknown."""
     seen = Counter(task for task in tasks if task)
     if host.capture_file is not None:
         configured = _configured_task(host.capture_file)

@@ -119,12 +119,12 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
 
 
 def _is_of_queue(blocker: Blocker) -> bool:
-    """Return whether an op on a queue or a file reader keeps the resource on the host."""
+    """Return whether an op that uses a queue or file reader keeps the resource on the host."""
     return blocker.kind not in PLACED and host_work(blocker.type) is HOST_WORK["queue"]
 
 
 def _is_for_host(ops: BlockedOps) -> bool:
-    """Return whether all resources are strings or summary writers, which stay on the host."""
+    """Return whether all resources hold strings or are summary writers, which stay on the host."""
     used = [each for each in ops.members if each[0].explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
         _dtype(blocker) == "string" or "Summary" in cpu_op.explanation.type

@@ -1,4 +1,4 @@
-"""Changes that a user can make, and the saving of each: findings grouped by edit."""
+"""Changes that a user can make, each with its saving. One change can fix several findings."""
 
 from traceanalyzer.changes.find import changes_of as changes_of
 from traceanalyzer.changes.find import moves_ops as moves_ops

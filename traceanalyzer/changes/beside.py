@@ -1,4 +1,4 @@
-"""Changes that save time without moving ops: input, values read back, launches, Python."""
+"""Changes that save time without moving ops: to input, values read back, launches, and Python."""
 
 import re
 from collections.abc import Iterator
@@ -80,7 +80,7 @@ def _change(
 
 @dataclass(frozen=True, eq=False)
 class _Steps:
-    """A host's regular steps, with the timeline of one device or, without a GPU, the program."""
+    """A host's regular steps, with the timeline of one device or, without a GPU, of the program."""
 
     host: Host
     parts: Parts
@@ -212,7 +212,7 @@ def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
 
 
 def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
-    """Yield the changes for Python callbacks in steps that no placement change covers."""
+    """Yield a change for each finding about Python callbacks that no placement change covers."""
     there = diagnosis.on_a_gpu
     placed = diagnosis.cpu_ops.keys() | (set() if there is None else there.analysis.cpu_ops.keys())
     for finding in diagnosis.findings:

@@ -208,7 +208,8 @@ class PlacementChanges:
             return f"Create {name} as {group.new_dtype}"
         if fix is not None and fix.title:
             # Other fixes depend on a condition.
-            replaced = f"Replace {group.few_types}, or move it out of the step"
+            it = "it" if len(group.types) == 1 else "them"
+            replaced = f"Replace {group.few_types}, or run {it} outside the step"
             return fix.title if fix.condition is None else replaced
         if remedy.file:
             return f"Avoid {group.few_types} at {remedy.at}"

@@ -112,7 +112,7 @@ class Remedies:
         )
 
     def _leader(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
-        """Return the blocker of the op that this one follows or is colocated with."""
+        """Return the blocker of the op that `cpu_op` follows or is colocated with."""
         leader = self._op_of_node.get((blocker.function, blocker.name))
         if blocker.link not in {"class", "follows"} or leader is None or leader is cpu_op:
             return None
@@ -176,7 +176,7 @@ class RemedyGroup:
 
     @cached_property
     def harmful(self) -> tuple[Blocked, ...]:
-        """The ops with a harmful finding that the remedy moves."""
+        """The members that the remedy moves and whose finding is harmful."""
         return tuple(filter(self._is_harmful, self.members))
 
     def _is_harmful(self, blocked: Blocked) -> bool:
@@ -208,7 +208,7 @@ class RemedyGroup:
 
     @cached_property
     def fixes(self) -> tuple[Fix, ...]:
-        """The fixes for the leading cause, from its finding if that has more specific ones."""
+        """The fixes for the leading cause, from the finding if it is about this cause alone."""
         if self.is_short_of_memory:
             return (_KEEP_THE_DATA,)
         first = self.lead[0]
@@ -223,7 +223,7 @@ class RemedyGroup:
 
     @cached_property
     def new_dtype(self) -> str:
-        """The dtype that suits all uses of a variable best, as Python spells it; "" for none."""
+        """The dtype that best suits all uses of a variable, as Python spells it; "" if none."""
         known = [
             set(each.blocker.types or ())
             for each in self.members

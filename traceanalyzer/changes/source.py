@@ -78,7 +78,7 @@ class ParsedStatement:
 
     @cached_property
     def _lines(self) -> list[str]:
-        """The statement's lines, after an `if` that makes an indented statement valid."""
+        """The statement's lines, after `if 1:` if they are indented, so that they can be parsed."""
         return ["if 1:" if self._indent else "", *self.statement.text]
 
     @cached_property
@@ -93,7 +93,7 @@ class ParsedStatement:
         return ()
 
     def calls(self, *names: str) -> list[ast.Call]:
-        """Return the calls of functions with one of these names: `device`, for `tf.device`."""
+        """Return the calls of functions with one of these names (`device` for `tf.device`)."""
         return [n for n in self.nodes if isinstance(n, ast.Call) and name_of(n) in names]
 
     def text(self, node: ast.AST) -> str:
@@ -140,7 +140,7 @@ def _bounds(node: ast.AST) -> tuple[_Position, _Position]:
 
 
 def over(node: ast.AST, text: str) -> Span:
-    """Return the span that replaces a node with a text."""
+    """Return the span that replaces a node with text."""
     return (*_bounds(node), text)
 
 

@@ -1,4 +1,4 @@
-"""Changes for unknown causes: ops on the CPU, and a GPU that TensorFlow does not see."""
+"""Changes for unknown causes of ops on the CPU, or of a GPU that TensorFlow does not see."""
 
 import re
 from collections import defaultdict

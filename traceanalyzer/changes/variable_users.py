@@ -2,7 +2,7 @@
 
 In a function's graph, values that depend on the variable get its new dtype, up to an op whose
 result has another dtype, such as a comparison. The other inputs of these ops need a cast, except
-for numbers in the same line. For eager ops, only direct uses of the variable are known.
+for literals in the same line. For eager ops, only direct uses of the variable are known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -90,7 +90,7 @@ class _Uses:
     def _changed(self) -> tuple[set[int], dict[int, str]]:
         """Return the nodes whose results change their dtype, and the users of those results.
 
-        Each user maps to its attribute that has the variable's dtype.
+        Each user maps to its attribute that is set to the variable's dtype.
         """
         takers: dict[int, list[int]] = {}
         for node in range(len(self._graph.ops)):

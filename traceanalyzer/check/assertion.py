@@ -53,7 +53,8 @@ def assert_placement(
         raise AssertionError(msg)
     wrong = [(name, op_id, where) for name, op_id, where in placed if where != on]
     if wrong:
-        lines = [f"{len(wrong):,} of {counted(len(placed), 'op')} not on the {on.upper()}:"]
+        verb = "is" if len(wrong) == 1 else "are"
+        lines = [f"{len(wrong):,} of {counted(len(placed), 'op')} {verb} not on the {on.upper()}:"]
         lines += [
             f"  {name}: {where}{_why(diagnosis, op_id) if where != _UNKNOWN else ''}"
             for name, op_id, where in wrong[:_MOST_NAMED]
@@ -66,7 +67,7 @@ def assert_placement(
 def _placements(
     diagnosis: Diagnosis, expression: re.Pattern[str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield name, id, and device ("gpu", "cpu", "unknown", or another) of each op that matches."""
+    """Yield the name, id, and device ("gpu", "cpu", "unknown", or another) of each matching op."""
     run = diagnosis.run
     rows = run.ops[run.ops["role"] == Role.COMPUTE]
     for row in rows[["name", "type", "op_id", "placement"]].itertuples(index=False):

@@ -56,7 +56,7 @@ def rules_of(budget: Budget, *, has_baseline: bool) -> tuple[str, ...]:
 
 
 def notes(report: Report, budget: Budget, baseline: Report | None) -> tuple[str, ...]:
-    """Return remarks that are no breaches, one line each."""
+    """Return one-line remarks that are not breaches."""
     ids = findings_of(report)
     said = [
         f"the accepted finding {each.id} is not in this report; remove it from the budget"
@@ -105,8 +105,8 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
             message = f"{rule} cannot be checked on this run: {why}"
             yield Breach(rule, message, is_unknown=True)
         elif value < limit if key == "explained_share" else value > limit:
-            bound = "at least" if key == "explained_share" else "at most"
-            message = f"{said} {shown(value)}; the budget allows {bound} {shown(limit)}"
+            bound = "requires at least" if key == "explained_share" else "allows at most"
+            message = f"{said} {shown(value)}; the budget {bound} {shown(limit)}"
             if shown is duration and (remark := cpus_taken(report)):
                 message += f" ({remark})"
             yield Breach(rule, message.replace("\N{NO-BREAK SPACE}", " "))
@@ -158,7 +158,7 @@ def _matching(
     counting: Sequence[FindingRecord],
     accepted_ids: Collection[str],
 ) -> Iterator[Breach]:
-    """Yield one breach per finding with matching ops on the CPU, and one for other such ops."""
+    """Yield a breach for each finding with matching CPU ops, and one for unexplained CPU ops."""
     rule, there, forbidden = "forbidden.cpu_ops", report.on_a_gpu, repr(pattern.pattern)
     left = report.unexplained if there is None else there.unexplained
     found_ = findings_of(report)
@@ -175,9 +175,9 @@ def _matching(
         ]
         if found:
             names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
-            where = "would be on the CPU" if there is not None else "on the CPU"
+            where = "would be on the CPU" if there is not None else "ran on the CPU"
             because = "(unknown cause)" if finding is None else f"({finding.title})"
-            message = f"{names}: {where} {because}; the budget forbids {forbidden} there"
+            message = f"{names} {where} {because}; the budget forbids {forbidden} there"
             id_ = None if finding is None else finding.id
             yield Breach(rule, message, found[0].file, found[0].line, id_)
         elif total > len(ops):

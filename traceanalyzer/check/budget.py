@@ -23,7 +23,7 @@ _FIGURE: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*(\D*)")
 
 
 class InvalidBudgetError(TraceAnalyzerError):
-    """A budget cannot be read, or has wrong keys or values."""
+    """Raised if a budget cannot be read or is invalid."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("; ".join(problems))
@@ -99,7 +99,7 @@ def read_budget(file: Path) -> Budget:
     """Read a budget in TOML.
 
     Raises:
-        InvalidBudgetError: The file cannot be read, or has wrong keys or values. All are named.
+        InvalidBudgetError: The file cannot be read or is invalid. The message lists all errors.
     """
     shown = printable(file)
     try:
@@ -117,9 +117,9 @@ def read_budget(file: Path) -> Budget:
 
 
 def _problems(value: Any, kind: Any, key: str) -> Iterator[str]:  # noqa: ANN401 - any TOML
-    """Yield what is wrong with a value of the file, or with the values in it.
+    """Yield all errors in a value of the file, including nested values.
 
-    `msgspec` itself stops at the first one.
+    `msgspec` itself stops at the first error.
     """
     if isinstance(kind, type) and issubclass(kind, _Table) and isinstance(value, dict):
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
@@ -151,7 +151,7 @@ def _plain(message: str) -> str:
 
 
 def _decoded(kind: type, value: Any) -> Any:  # noqa: ANN401 - any TOML
-    """Return a value as the type of its key; a decoding hook for `msgspec`.
+    """Convert a value to the type of its key; a decoding hook for `msgspec`.
 
     Raises:
         ValueError: The value is not of that type.

@@ -1,4 +1,4 @@
-"""Breaches as text, JSON, JUnit XML, SARIF, and annotations of GitHub Actions."""
+"""Formats breaches as text, JSON, JUnit XML, SARIF, or GitHub Actions annotations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found."""
+    """The result of a check."""
 
     path: str  # of the profile or report that was checked
     rules: tuple[str, ...]  # that were checked

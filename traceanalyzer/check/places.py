@@ -15,8 +15,7 @@ _SKIPPED: Final = frozenset({"node_modules", "site-packages", "__pycache__"})
 def located(found: Iterable[Breach], root: Path) -> tuple[Breach, ...]:
     """Make the breaches' file paths relative to `root` if exactly one file there matches.
 
-    A report names files without their author's folders; SARIF and GitHub need the path within the
-    repository.
+    Reports omit the author's folders, but SARIF and GitHub need paths within the repository.
     """
     breaches = tuple(found)
     wanted = {each.file for each in breaches if each.file and not (root / each.file).is_file()}

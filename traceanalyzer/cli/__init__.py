@@ -85,7 +85,7 @@ def report(
     "expression",
     type=regex,
     metavar="REGEX",
-    help="Explain in full the placement of each op whose name or type matches.",
+    help="Explain in full the placement of each op whose name or type matches REGEX.",
 )
 @click.option("--all", "everything", is_flag=True, help="Print the whole report.")
 def analyze(source: RunToRead, *, expression: re.Pattern[str] | None, everything: bool) -> None:
@@ -264,7 +264,7 @@ def main(arguments: list[str] | None = None) -> None:
         discard_output()
         sys.exit(_DONE)
     except OSError as error:
-        advice = "free space, or write elsewhere" if error.errno in _NO_ROOM else "use another path"
+        advice = "make room, or write elsewhere" if error.errno in _NO_ROOM else "use another path"
         name = printable(error.filename or "output")
         _fail(f"{name}: {(error.strerror or str(error)).lower()}; {advice}")
     except MemoryError:

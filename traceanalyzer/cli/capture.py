@@ -15,7 +15,7 @@ _FOR_S = 10.0
 
 
 class _Command(click.Command):
-    """A command that remembers how it was typed."""
+    """A command that stores its own command line in `ctx.obj`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.obj = ("traceanalyzer", "capture", *args)
@@ -105,7 +105,7 @@ def capture(  # noqa: PLR0913 - options
     graphs that TensorFlow placed. Arguments that look like secrets are masked.
 
     Processes that the script starts are not recorded. If SIGKILL ends the script, the trace that
-    was being recorded is lost. The report is made without times. In code, use
+    was being recorded is lost, and the report has no times. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
     """
     from traceanalyzer.capturing.orchestrate import Request, record

@@ -41,12 +41,12 @@ _BREACHED, _UNKNOWN, _BAD_INPUT = 1, 2, 2
     "form",
     type=click.Choice(FORMATS),
     default="text",
-    help="How to print breaches. Default: text.",
+    help="Output format. Default: text.",
 )
 def check(
     source: RunToRead, *, budget_file: Path | None, baseline_path: Path | None, form: Format
 ) -> None:
-    """Check a profile or a report.json against limits; for CI.
+    """Check a profile or a report.json against limits, for use in CI.
 
     Exit code 0: within all limits. 1: limits are exceeded, one line each. 2: a limit cannot be
     checked, or the baseline has too little in common with the run. Without --budget and
@@ -56,7 +56,7 @@ def check(
       [limits]                          # figures with units
       step_time = "12 ms"               # the median step, at most
       exposed_time_per_step = "500 us"  # GPU wait for ops on the CPU, at most
-      cpu_op_share = "5 %"              # host time of CPU ops, of all op time, at most
+      cpu_op_share = "5 %"              # share of op time spent in CPU ops, at most
       explained_share = "90 %"          # of the time of CPU ops, at least
       [forbidden]
       harmful = true                    # any harmful finding

@@ -17,7 +17,7 @@ from traceanalyzer.cli.terminal import console, progress
 def compare(
     base: Path, new: Path, *, html: Path | None, json: Path | None, max_memory_bytes: int | None
 ) -> None:
-    """Print what differs between two runs: step time, placement, findings, transfers.
+    """Print what differs between two runs: step time, placement, findings, and transfers.
 
     BASE and NEW are profiles or report.json files. A step time counts as changed only if the
     difference exceeds the usual variation between steps and between runs.

@@ -27,7 +27,7 @@ _CODE_INDENT: Final = "    "
 
 
 class UnknownCauseError(TraceAnalyzerError):
-    """No cause has the given name."""
+    """Raised if no cause has the given name."""
 
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
@@ -98,5 +98,5 @@ def print_ops(ops: Sequence[OpReasons], total: int, console: Console) -> None:
         place = screen(f" · {cut(op.place)}" if op.place else "")
         screen.print((title + place, *screen.inside((op.facts, *op.here, *op.on_a_gpu)), Text()))
     if total > len(ops):
-        more = f"{counted(total - len(ops), 'more op')} match; narrow the expression to see them"
+        more = f"{counted(total - len(ops), 'more op')} not shown; use a narrower expression"
         screen.print((screen(more, QUIET),))

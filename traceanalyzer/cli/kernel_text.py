@@ -1,10 +1,11 @@
-"""Prints answers about kernels: a table of devices by dtype, and the first version."""
+"""Prints the answers of `kernels`: devices by dtype, and the first version with a GPU kernel."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rich.console import Console
 
+from traceanalyzer.format import series
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.kernel_answers import KernelAnswer
 from traceanalyzer.placement.kernel_types import Extent, TypeSupport
@@ -46,7 +47,7 @@ def _verdict(answer: KernelAnswer) -> str:
         return f"{said}, but with all data in host memory: placed on the GPU, computed on the host"
     on_host = _computed_on_host(answer)
     if answer.dtype is None and on_host:
-        said += f"; for {' and '.join(on_host)} it is still computed on the host"
+        said += f"; for {series(on_host)}, it is still computed on the host"
     return said
 
 
@@ -78,7 +79,7 @@ def _table(answer: KernelAnswer) -> b.Table:
 def _on_gpu(support: TypeSupport) -> str:
     if support.gpu == "none" or support.on_host == "none":
         return _SAID[support.gpu]
-    where = "computed on the host" if support.on_host == "all" else "some computed on the host"
+    where = "computed on the host" if support.on_host == "all" else "partly computed on the host"
     return f"{_SAID[support.gpu]}, {where}"
 
 

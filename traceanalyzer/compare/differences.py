@@ -95,8 +95,8 @@ def _moved(
     has_gpu = [_has_gpu(report) for report in (base, new)]
     if not all(has_gpu):
         if any(has_gpu):
-            run, other = ("new", "base") if has_gpu[0] else ("base", "new")
-            text = f"those of the {other} run are known for a GPU, but not those of the {run} run"
+            run = "base" if has_gpu[0] else "new"
+            text = f"only those of the {run} run are known for a machine with a GPU"
             yield Difference("moved", f"Placements cannot be compared: {text}")
         return
     groups: dict[tuple[str, str, str], list[ComparedOp]] = defaultdict(list)
@@ -136,7 +136,7 @@ def _why_moved(was: ComparedOp, now: ComparedOp) -> str:
     if was.requested_device != now.requested_device:
         request = now.requested_device or "no device"
         before = was.requested_device or "no device"
-        return f"the requested device is {request}{now.at}, not {before}"
+        return f"the program requests {request}{now.at} instead of {before}"
     finding = now.finding or was.finding
     if finding is None:
         return "the reason is unknown"
@@ -303,7 +303,7 @@ def _environment(base: Report, new: Report) -> Iterator[Difference]:
         if was != now and was is not None and now is not None:
             yield Difference("environment", f"{what}: {now}, not {was}")
     if more := _with_more_events(base, new):
-        text = f"The {more} run records more ops; ops and findings in this run alone are not listed"
+        text = f"The {more} run records more ops; ops and findings only in that run are not listed"
         yield Difference("environment", text)
 
 

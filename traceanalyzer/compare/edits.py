@@ -11,7 +11,7 @@ from traceanalyzer.model.changes import Change, Edit
 
 
 def changes_for(report: Report, finding: FindingRecord) -> tuple[Change, ...]:
-    """Return the changes that fix a finding, and the changes that those require.
+    """Return the changes that fix a finding, and the changes that they require.
 
     Raises:
         TraceAnalyzerError: There is no change, or a change has no complete diff.
@@ -23,7 +23,7 @@ def changes_for(report: Report, finding: FindingRecord) -> tuple[Change, ...]:
         edited = () if change is None else {(edit.file, edit.line) for edit in change.edits}
         if change is None or not edited or any(place not in edited for place in change.also):
             title = finding.title if change is None else change.title
-            msg = f"the report has no complete diff: {title}; edit the program, and omit --apply"
+            msg = f"the report has no full diff for '{title}'; edit the program, and omit --apply"
             raise TraceAnalyzerError(msg)
     return found
 

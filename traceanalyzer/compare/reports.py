@@ -19,7 +19,7 @@ from traceanalyzer.model import (
 )
 
 _LARGEST_BYTES: Final = 1 << 30
-_AGAIN: Final = "write it with `traceanalyzer report PATH --json FILE`"
+_AGAIN: Final = "write the report with `traceanalyzer report PATH --json FILE`"
 
 
 def is_report(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Describes changed shapes of the inputs of ops, and changed batch sizes."""
+"""Describes changes in the input shapes of ops, and in batch sizes."""
 
 import re
 from collections import defaultdict
@@ -17,7 +17,7 @@ _FEWEST_OF_A_BATCH: Final = 3  # ops
 
 
 class _Change(NamedTuple):
-    """How the shapes of an op's inputs changed."""
+    """A change of the shapes of an op's inputs."""
 
     sizes: tuple[Sizes, ...]
     is_first: bool  # only first dimensions changed
@@ -28,7 +28,7 @@ class _Change(NamedTuple):
 def changed_shapes(
     pairs: Sequence[tuple[ComparedOp, ComparedOp]],
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each change of shapes in words, with the names of its ops."""
+    """Yield a sentence about each change of shapes, with the names of the affected ops."""
     changes = [(now, found) for was, now in pairs if (found := _change(was, now))]
     factors = {Fraction(b, a or 1) for _, change in changes for a, b in change.sizes}
     is_batch = len(changes) >= _FEWEST_OF_A_BATCH and len(factors) == 1
@@ -36,7 +36,7 @@ def changed_shapes(
         sizes = dict.fromkeys(each for _, change in changes for each in change.sizes)
         text = f"The first dimension of inputs of {counted(len(changes), 'op')} is {_said(sizes)}"
         names = _names([op for op, _ in changes])
-        yield f"{text}, as with another batch size: {series(names, _MOST_NAMED)}", names
+        yield f"{text}, as with a different batch size: {series(names, _MOST_NAMED)}", names
         return
     groups: dict[Any, list[tuple[ComparedOp, _Change]]] = defaultdict(list)
     for op, change in changes:
@@ -48,12 +48,12 @@ def changed_shapes(
         at = ops[0].at if len({op.at for op in ops}) == 1 else ""
         text = f"inputs of shapes {change.after} instead of {change.before}"
         if change.sizes:
-            text = f"inputs with a size of {_said(change.sizes)}"
+            text = f"inputs with a dimension of {_said(change.sizes)}"
         yield f"{named} {text}{at}", names
 
 
 def changed_batches(base: Report, new: Report) -> Iterator[str]:
-    """Yield each stage of tf.data that makes batches of another size, in words."""
+    """Yield a sentence about each tf.data stage whose batch size changed."""
     before, after = (_batches(report) for report in (base, new))
     for key in before.keys() & after.keys():
         (was, _), (now, source) = before[key], after[key]

@@ -55,7 +55,7 @@ def step_times(report: Report) -> Times:
 
 
 def cpus_taken(report: Report) -> str:
-    """Return the remark that other processes took the CPUs during a run; "" if they did not."""
+    """Return the remark that other processes used the CPUs during a run; "" if they did not."""
     return next((each.message for each in report.health if each.id == "cpus_taken"), "")
 
 
@@ -63,7 +63,7 @@ def why_not_compared(base: Report, new: Report) -> str:
     """Return why the step times of two reports cannot be compared; "" if they can be."""
     was, now = (report.run.host_tracer_level for report in (base, new))
     if was is not None and now is not None and was != now:
-        return f"host tracer levels {was} and {now} slow steps by different amounts"
+        return f"host tracer levels {was} and {now} slow down steps by different amounts"
     if min(len(step_times(base)), len(step_times(new))) < FEWEST_STEPS:
         return f"each run needs {FEWEST_STEPS} regular steps"
     runs = (("the base run", base), ("the new run", new))

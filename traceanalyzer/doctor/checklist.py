@@ -136,7 +136,7 @@ def _selects_none(facts: MachineFacts, limit: Limit) -> bool:
 
 
 def _hides_anywhere(limit: Limit) -> bool:
-    """Return whether a line hides every GPU on a machine with GPUs, too."""
+    """Return whether a line would also hide every GPU on a machine with GPUs."""
     return limit.kind != "set_visible_devices" or bool(_HIDES.match(limit.line))
 
 

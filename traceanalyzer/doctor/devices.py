@@ -1,4 +1,4 @@
-"""The checks of environment variables that hide GPUs, and of the GPUs that remain visible."""
+"""Checks the environment variables that hide GPUs, and the GPUs that remain visible."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -79,7 +79,7 @@ def check_devices(facts: MachineFacts) -> Iterator[Check]:
 
 
 def _capability(facts: MachineFacts, gpu: CudaGpu) -> Iterator[Check]:
-    """Compare a GPU's compute capability with the ones that TensorFlow was built for.
+    """Check that TensorFlow was built for a GPU's compute capability.
 
     Machine code (sm_70) runs on GPUs with the same major version and the same or a higher minor
     version. PTX (compute_90) is compiled for any newer GPU.
@@ -114,10 +114,10 @@ def _version(text: str) -> tuple[int, int]:
 def _multiprocessors(
     facts: MachineFacts, gpu: CudaGpu, visible: Sequence[CudaGpu]
 ) -> Iterator[Check]:
-    """Compare a GPU's multiprocessor count with `GetMinGPUMultiprocessorCount`."""
+    """Check that a GPU has enough multiprocessors (`GetMinGPUMultiprocessorCount`)."""
     value = facts.installation.variables.get(_MINIMUM, "")
     needs = min(_DEFAULT_MINIMUM, max(each.multiprocessors for each in visible))
-    how = "the default: 8, or the number of multiprocessors of the largest GPU if lower"
+    how = "the default: 8, or the multiprocessor count of the largest GPU if that is lower"
     if value.strip().isdigit():
         needs, how = int(value), f"{_MINIMUM}={value!r}"
     if gpu.multiprocessors < needs:

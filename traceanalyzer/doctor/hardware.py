@@ -1,4 +1,4 @@
-"""The checks of the GPU and its driver."""
+"""Checks the GPU and its driver."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -118,7 +118,7 @@ def _not_found(facts: MachineFacts) -> Iterator[Check]:
     advice = "Install NVIDIA's driver, with libraries of the same version as its kernel module"
     command = "sudo ubuntu-drivers install"
     if facts.machine.wsl:
-        advice = "Let the loader find the Windows driver"
+        advice = "Add the Windows driver to the loader's search path"
         command = "echo /usr/lib/wsl/lib | sudo tee /etc/ld.so.conf.d/wsl.conf && sudo ldconfig"
     elif facts.machine.container:
         advice = "Start the container with access to the driver's compute libraries"
@@ -131,7 +131,7 @@ def _not_found(facts: MachineFacts) -> Iterator[Check]:
 
 def _init_failed(facts: MachineFacts, code: int) -> Check:
     known = table("cuda_errors").get(str(code), {})
-    advice = known.get("fix", "Look up the error in NVIDIA's list, and read the kernel log")
+    advice = known.get("fix", "Look up the error in NVIDIA's docs, and read the kernel log")
     return found(
         "cuda_init_failed",
         why=known.get("why", "the driver reports an error"),

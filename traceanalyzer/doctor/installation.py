@@ -1,4 +1,4 @@
-"""The checks of the Python interpreter and its TensorFlow installation."""
+"""Checks the Python interpreter and its TensorFlow installation."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,7 +52,7 @@ def check_import(facts: MachineFacts) -> Iterator[Check]:
             "import_fails",
             why="" if known is None else f": {known['why']}",
             error=f"{answer.import_error} (at {answer.at})",
-            advice="Install it again" if known is None else "Install versions that fit",
+            advice="Install it again" if known is None else "Install compatible versions",
             command=command,
         )
     elif failure is not None and "crashed" in failure.text and answer.gpus is None:
@@ -95,12 +95,12 @@ def _cpu_only(installed: Installation) -> Check:
     advice, run = "Install the build that supports GPUs", installed.pip
     command = f"{run} uninstall -y {installed.package} && {run} install 'tensorflow[and-cuda]'"
     if installed.system == "Darwin":
-        advice = "Use Apple's plugin for Apple GPUs; TensorFlow supports no NVIDIA GPU on macOS"
+        advice = "Use Apple's plugin for Apple GPUs; on macOS, TensorFlow cannot use NVIDIA GPUs"
         command = f"{run} install tensorflow-metal"
     elif installed.system == "Windows" and numbers(installed.version)[:2] > _WINDOWS_LAST:
-        advice = "Use WSL: TensorFlow 2.11 and newer support no GPU on native Windows"
+        advice = "Use WSL: TensorFlow 2.11 and newer do not support GPUs on native Windows"
         command = "wsl --install  # then, in WSL: pip install 'tensorflow[and-cuda]'"
     elif installed.machine in {"aarch64", "arm64"}:
-        advice = "Use NVIDIA's container: PyPI's packages for ARM support no GPU"
+        advice = "Use NVIDIA's container: PyPI's packages for ARM do not support GPUs"
         command = "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3"
     return found("cpu_only_build", installed=installed, advice=advice, command=command)

@@ -54,7 +54,7 @@ def import_error(text: str) -> Mapping[str, str] | None:
 
 
 def misfits(tensorflow: str, capability: tuple[int, int]) -> list[Mapping[str, str]]:
-    """Return known problems of a TensorFlow version on GPUs with a compute capability."""
+    """Return known problems of a TensorFlow version on GPUs with this compute capability."""
     version = numbers(tensorflow)[:2]
     return [
         each

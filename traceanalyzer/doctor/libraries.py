@@ -1,4 +1,4 @@
-"""The checks of the CUDA libraries that TensorFlow opens."""
+"""Checks the CUDA libraries that TensorFlow opens."""
 
 import os
 import re
@@ -82,7 +82,7 @@ def _absent(installed: Installation, absent: Sequence[Library]) -> Check:
     lacking = [name for name in wanted if name.replace("_", "-") not in installed.wheels]
     said = "; no package of TensorFlow's `and-cuda` extra is installed" if lacking else ""
     if lacking and len(lacking) < len(wanted):
-        said = f"; these packages of TensorFlow's `and-cuda` extra are missing: {listed(lacking)}"
+        said = f"; not installed from TensorFlow's `and-cuda` extra: {listed(lacking)}"
     fields = {"count": len(absent), "error": absent[0].error, "wheels": said}
     return found("library_missing", names=names, installed=installed, **fields)
 

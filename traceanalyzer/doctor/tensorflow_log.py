@@ -27,12 +27,12 @@ _MEANINGS: Final = (
 
 
 def log_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Return the first log lines among the lines that TensorFlow wrote to stderr."""
+    """Return the first lines of TensorFlow's stderr that are log lines."""
     return islice(filter(_LOG_LINE.search, lines), _MOST_LINES)
 
 
 def reasons(log: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield the id and the evidence of each reason in TensorFlow's log for having no GPU."""
+    """Yield the id and log evidence of each reason why TensorFlow uses no GPU."""
     lines = tuple(log)
     for reason, text in _MEANINGS:
         line = next((line for line in lines if text in line), None)

@@ -1,4 +1,4 @@
-"""Finds fixes for a slow stage, with bounds of the time that each saves per step.
+"""Finds fixes for a slow stage, with bounds on the time that each saves per step.
 
 The bounds come from a model of the pipeline (`throughput`), given the most and the least work that
 the stage can have after the change. They never exceed the measured wait.
@@ -124,7 +124,7 @@ class _Changes:
         return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
-        """Return the wait per step if the stage took `busy_ps` per step in its own section."""
+        """Return the wait per step if the stage had its own section and took `busy_ps` per step."""
         pipeline = self._pipeline
         shared = {self._section, (str(self._stage["stage"]), False)}
         below = [k for k in pipeline.below(self._row) if k != self._row]
@@ -163,7 +163,7 @@ class _Changes:
     # --- changes -------------------------------------------------------------------------------
 
     def _rewritten(self) -> InputFix:
-        """Return the fix that replaces Python, running one call at a time, with TensorFlow ops."""
+        """Return the fix that replaces serial Python calls with TensorFlow ops."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
         return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
@@ -189,7 +189,7 @@ class _Changes:
         )
 
     def _vectorised(self) -> Iterator[InputFix]:
-        """Yield the fix that calls a function once per batch, if calls cost more than their ops."""
+        """Yield the fix that calls a function once per batch, if calls have a high overhead."""
         if self._calls_python or not is_positive(self._stage["calls"]):
             return
         stages = [self._pipeline.stages[k] for k in self._pipeline.chain(self._row)]
@@ -247,7 +247,7 @@ class _Changes:
         best = pipeline.wait_if(own, pipeline.slowest_without(below))
         provisos, or_none, size = "", "", ""
         if any(_SHUFFLE.fullmatch(str(s["type"])) for s in stages):
-            provisos = " Move the shuffle after the cache, or each epoch has the same order."
+            provisos = " Move the shuffle after the cache; otherwise each epoch has the same order."
         calls_python = any(is_positive(s["python_ps"]) for s in stages)
         if calls_python:
             provisos += (

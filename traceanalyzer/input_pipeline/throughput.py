@@ -54,7 +54,7 @@ class Pipeline:
 
     @cached_property
     def above(self) -> dict[int, int]:
-        """For the row of each stage, the row of the stage that consumes its elements."""
+        """The row of each stage's consumer, by the stage's row."""
         rows = {str(stage["stage"]): k for k, stage in self.stages.items()}
         parents = {k: stage["parent"] for k, stage in self.stages.items()}
         return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
@@ -107,7 +107,7 @@ class Pipeline:
         return found
 
     def recorded(self, rows: Collection[int]) -> Intervals:
-        """Return the intervals in which the trace shows that any of these stages was busy."""
+        """Return the recorded intervals in which any of these stages was busy."""
         return times_of(self.work, np.isin(self.work.row, np.array(list(rows), np.int64)))
 
     def busy_ps(self, rows: Collection[int]) -> float:
@@ -133,16 +133,16 @@ class Pipeline:
 
     @cached_property
     def slowest_ps(self) -> float:
-        """The time per step in which the busiest other section worked."""
+        """The time per step in which the busiest section, except the program's, was busy."""
         return self.slowest_without()
 
     def slowest_without(self, rows: Iterable[int] = ()) -> float:
-        """Return the time per step of the busiest other section, without the stages in `rows`."""
+        """Return the same time as `slowest_ps`, but without the stages in `rows`."""
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step, given the times of the program's and the slowest section."""
+        """Return the wait per step for given times of the program's and the slowest section."""
         return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 
@@ -159,5 +159,5 @@ def times_of(spans: StageIntervals, chosen: NDArray[np.bool_] | slice = slice(No
 
 
 def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table
-    """Return whether a cell has a positive number or a flag that is set; False if it is missing."""
+    """Return whether a table cell is a positive number or True; False if it is missing."""
     return not pd.isna(value) and value > 0

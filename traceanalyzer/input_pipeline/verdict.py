@@ -102,7 +102,7 @@ def host_input(
         return replace(unknown, verdict="keeps_up")
     pipeline = _pipeline(stages, pipelines, waiting, waits)
     if pipeline is None:
-        return replace(unknown, reason="the trace does not show the work of the pipeline")
+        return replace(unknown, reason="the trace does not show the pipeline's work")
     whole = waits.mean_ps + waits.other_ps
     if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _BUSY:
         return replace(unknown, verdict="keeps_up")
@@ -153,7 +153,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return fields of `HostInput` about the slowest iterator's start and shuffle buffer."""
+    """Return the fields of `HostInput` about the slowest iterator's start and shuffle buffer."""
     requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}

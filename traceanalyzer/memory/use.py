@@ -155,7 +155,7 @@ def sampled(
 ) -> NDArray[np.int64]:
     """Return the indices of points that draw nearly the same line as all points.
 
-    Divide the time into equal parts, and choose each part's first, lowest, highest and last point.
+    Divide the time into equal parts, and choose each part's first, lowest, highest, and last point.
 
     Args:
         at_ps: Times, ascending.

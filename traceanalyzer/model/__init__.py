@@ -74,7 +74,7 @@ class RunInfo(Record):
 
 
 class Health(Record):
-    """A limit of this trace that readers must know."""
+    """A limit of this trace that readers must know about."""
 
     id: str
     severity: Severity

@@ -1,4 +1,4 @@
-"""The base class of the report's records, which rounds figures by unit, and its tables."""
+"""The report's tables, and the base class of its records, which rounds figures by unit."""
 
 import math
 from dataclasses import dataclass, fields
@@ -77,7 +77,7 @@ class OpRef(Record):
 
 
 class Gain(Record):
-    """Bounds of the time that a fix saves, in microseconds per step."""
+    """Bounds on the time that a fix saves, in microseconds per step."""
 
     low: Us | None
     high: Us | None

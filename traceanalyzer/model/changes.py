@@ -1,4 +1,4 @@
-"""Changes that a user can make: edits, savings, and certainty."""
+"""Changes that a user can make, with their edits, savings, and certainty."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
 
 
 class Edit(Record):
-    """A replacement for some lines of the user's program."""
+    """A replacement for consecutive lines of the user's program."""
 
     file: str
     line: int  # the first line of `old`
@@ -54,7 +54,7 @@ class Candidate(Record):
 
 
 class Change(Record):
-    """A change that a user can make, such as an edit."""
+    """A change that a user can make to the program or its environment."""
 
     id: str  # the same when the program is recorded again
     kind: Kind
@@ -79,7 +79,7 @@ class Change(Record):
 
 
 def with_distinct_ids(changes: Sequence[Change]) -> list[Change]:
-    """Return the changes with unique ids: number repeated ids in order of their lines."""
+    """Return the changes with unique ids. Repeated ids are numbered in the order of their lines."""
     used: Counter[str] = Counter()
     found = list(changes)
     for at in sorted(range(len(found)), key=lambda k: found[k].place or ("", 0)):

@@ -1,4 +1,4 @@
-"""Figures of a run: steps, time, transfers, memory in use, and input pipelines."""
+"""Records of a run's steps, times, transfers, memory use, and input pipelines."""
 
 from typing import Literal, TypeAlias
 
@@ -38,7 +38,7 @@ class StepKinds(Record):
 
 
 class Steps(Record):
-    """The source, number, and duration of steps. ``tables.steps`` has one row per step."""
+    """The number, duration, and source of the steps. ``tables.steps`` has one row per step."""
 
     source: StepSource
     note: str | None = None
@@ -55,7 +55,7 @@ StepPart: TypeAlias = Literal[
 
 
 class PhaseTime(Record):
-    """The time of one phase in a regular step. All phases add up to the step's time."""
+    """The time that a regular step spends in one phase. All phases add up to its duration."""
 
     phase: StepPart  # see `traceanalyzer.report.steps`
     us: Us
@@ -65,7 +65,7 @@ class PhaseTime(Record):
 class DeviceTimeline(Record):
     """The time that one device spent in each phase of a regular step.
 
-    The phase of idle time is the reason why the device waited.
+    Idle time belongs to the phase that the device waited for.
     """
 
     host: str
@@ -148,7 +148,7 @@ class TransferEdge(Record):
 
 
 class SmallTransfersEdge(Record):
-    """Small copies along an edge of the copy graph."""
+    """The number of small copies from one node of the copy graph to another."""
 
     source: str
     target: str
@@ -156,7 +156,7 @@ class SmallTransfersEdge(Record):
 
 
 class SmallTransfersRecord(Record):
-    """Many small copies per step whose fixed cost far exceeds the cost of their bytes."""
+    """Frequent small copies whose fixed cost far exceeds the cost of moving their bytes."""
 
     source: str
     target: str
@@ -172,7 +172,7 @@ class SmallTransfersRecord(Record):
 
 
 class DeviceToHostSyncRecord(Record):
-    """A scalar that is copied to the host in each step. Times are totals of the run."""
+    """A scalar that is copied to the host in each step. Times are totals over the run."""
 
     host: str
     device: str | None
@@ -202,7 +202,7 @@ class TransferGraph(Record):
 
 
 class RoundTripTransfers(Record):
-    """The copies in one direction between ops on the CPU and devices."""
+    """A round trip's copies in one direction, either to its CPU ops or from them."""
 
     count: Count | None
     bytes: Count | None
@@ -261,7 +261,7 @@ class MemoryPeak(Record):
 
 
 class MemoryGrowth(Record):
-    """Growth of memory use over steps that each ended with more than the step before."""
+    """Memory growth over steps that each ended with more memory in use than the step before."""
 
     steps: Count
     first_bytes: Count  # at the end of the first step
@@ -272,7 +272,7 @@ class MemoryGrowth(Record):
 
 
 class AllocatorMemory(Record):
-    """Memory use of one allocator of a host."""
+    """The memory use of one allocator on a host."""
 
     host: str
     allocator: str
@@ -288,7 +288,7 @@ class AllocatorMemory(Record):
 
 
 class Memory(Record):
-    """Memory use of TensorFlow's allocators."""
+    """The memory use of TensorFlow's allocators."""
 
     remarks: tuple[str, ...]  # problems to look at
     allocators: tuple[AllocatorMemory, ...]
@@ -299,7 +299,7 @@ class Memory(Record):
 
 
 class InputFixRecord(Record):
-    """A change to an input pipeline. Gains of several changes do not add up."""
+    """A change to an input pipeline. The gains of several changes do not add up."""
 
     kind: str  # "parallel", "prefetch", "vectorise", "cache", "generator", "read_in_parallel"
     text: str
@@ -308,7 +308,7 @@ class InputFixRecord(Record):
 
 
 class InputHost(Record):
-    """The wait of one host's regular steps for input, and the slow stage."""
+    """How long one host's regular steps wait for input, and the stage that limits the rate."""
 
     host: str
     verdict: InputVerdict

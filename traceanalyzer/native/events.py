@@ -1,4 +1,4 @@
-"""Wrappers of the loops over events in `events.c`."""
+"""Wrappers for the functions in `events.c`, which loop over events."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from traceanalyzer.native.library import NativeFunction
 
 
 class Nested(NamedTuple):
-    """The nested events of some lines."""
+    """Nested events, grouped by line of the trace."""
 
     order: NDArray[np.int64]  #: line by line, by start, an event before those that it encloses
     line_begin: NDArray[np.int64]  #: first entry of each line in `order`, and the end of the last
@@ -64,7 +64,7 @@ def innermost(nested: Nested, is_container: NDArray[np.bool_]) -> NDArray[np.int
 
 
 def sum_by(codes: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Sum `values` by code, modulo 2^64. Codes are below `size`; negative codes are skipped."""
+    """Sum `values` by code, modulo 2^64. Codes must be below `size`. Negative codes are skipped."""
     sums = np.zeros(size, np.int64)
     _sum_by(codes, values, sums)
     return sums
@@ -85,10 +85,10 @@ def begun_by_call(
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return the event that triggered each turn: the last one of its call that ended before it.
+    """Return each turn's trigger: the last event of the same call that ended before the turn.
 
-    It is -1 if there is none, if another turn contains this one, or if `links` (threads and times)
-    already gives the trigger. `calls` has the call and the end of each event.
+    The trigger is -1 if there is none, if another turn contains this one, or if `links` (threads
+    and times) already gives it. `calls` has the call and the end of each event.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
@@ -102,9 +102,9 @@ def align(
     is_open: NDArray[np.bool_],
     most_pairs: int,
 ) -> NDArray[np.int64]:
-    """Return the record that each event belongs to, or -1 if it is uncertain.
+    """Return the index of each event's record, or -1 if it is uncertain.
 
-    `signature` is the signature of each record. `is_open` marks record sequences whose end is
+    `signature` has the signature of each record. `is_open` marks record sequences whose end is
     unknown. Sequences with more than `most_pairs` pairs of events and records are skipped.
     """
     found = np.full(len(events.op), -1, np.int64)

@@ -33,7 +33,7 @@ class NativeFunction:
     """A C function that takes one struct with a pointer and a length for each column.
 
     `parameters` lists the types of the struct's members: `number`, or a column's dtype (`ids` for
-    int32 or int64) and `=` if C writes to the column. The C code checks lengths and indices.
+    int32 or int64), followed by `=` if C writes to it. The C code checks lengths and indices.
     """
 
     def __init__(self, name: str, parameters: str) -> None:
@@ -62,7 +62,7 @@ class NativeFunction:
             if not kind.endswith("="):
                 column = value.astype(wanted, order="C", casting="safe", copy=False)
             elif not (value.dtype == wanted and value.flags.carray):
-                msg = f"{self._name}: column {k} must be contiguous, writable and of type {wanted}"
+                msg = f"{self._name}: column {k} must be contiguous, writable, and of type {wanted}"
                 raise TypeError(msg)
             columns.append(column)
             slots += column.ctypes.data, column.size

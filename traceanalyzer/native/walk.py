@@ -10,7 +10,7 @@ from traceanalyzer.native.library import NativeFunction
 
 
 class Walked(NamedTuple):
-    """The parts of some spans, latest part first."""
+    """The parts of each span, latest part first."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -52,7 +52,7 @@ def busy_and_idle(
 
 
 def walk_back(columns: Sequence[NDArray[Any]]) -> Walked:
-    """Divide each span into the parts that delayed its end, latest part first.
+    """Divide each span into parts by the activity that delayed its end, latest part first.
 
     `columns` are the columns of `struct walk_back` in `walk.c`, up to `device_stream`.
     """

@@ -1,4 +1,4 @@
-"""Reads the protobuf encoding of an XSpace; see `wire.c`. `buffer` is the file's content."""
+"""Reads files that contain an XSpace protobuf; see `wire.c`. `buffer` has the file's content."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Space(NamedTuple):
 
 
 class PlaneTables(NamedTuple):
-    """Planes, lines, metadata, and stats. Each row of a two-dimensional array is a field."""
+    """Planes, lines, metadata, and stats. Two-dimensional arrays have one row per field."""
 
     plane: NDArray[np.int64]
     lines: NDArray[np.int64]
@@ -59,7 +59,7 @@ class PlaneTables(NamedTuple):
 
 
 class LineColumns(NamedTuple):
-    """The lines of a file, and the columns of their events and stats."""
+    """The lines of a file and their events and stats, as columns."""
 
     begin: NDArray[np.int64]
     end: NDArray[np.int64]
@@ -96,7 +96,7 @@ _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, few
 
 
 def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read a file's top level. Return the plane and string counts, where it stopped, and why."""
+    """Read a file's top level. Return plane and string counts, where reading stopped, and why."""
     found = np.empty(4, np.int64)
     _scan_space(buffer, *space.planes, *space[1:], found)
     planes, strings, stop, why = found.tolist()
@@ -106,10 +106,10 @@ def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, 
 def walk_planes(
     buffer: NDArray[np.uint8], begin: NDArray[np.int64], end: NDArray[np.int64], tables: PlaneTables
 ) -> tuple[int, ...]:
-    """Read each plane, without its events, up to the first damage.
+    """Read each plane, except its events, until the first unreadable byte.
 
-    Return the numbers of lines, event metadata, stat metadata, stats, unreadable bytes, and places
-    with unreadable bytes.
+    Return the numbers of lines, event metadata, stat metadata, stats, unreadable bytes, and
+    unreadable byte ranges.
     """
     found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
@@ -123,10 +123,10 @@ def scan_lines(
     events: NDArray[np.int64],
     stats: NDArray[np.int64],
 ) -> tuple[int, ...]:
-    """Count the events and stats of each line in `part`, and cut off damaged lines at the damage.
+    """Count the events and stats of each line in `part`, and truncate damaged lines.
 
     Return the number of aggregated events, 1 if ids need more than 32 bits (otherwise 0), and the
-    numbers of unreadable bytes and of places with such bytes.
+    numbers of unreadable bytes and of unreadable byte ranges.
     """
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
@@ -146,7 +146,7 @@ def find_stat(
 ) -> None:
     """Find each owner's last stat with one of the `wanted` ids, and write its index to `rows`.
 
-    `wanted` is sorted. An owner without such a stat keeps its value in `rows`.
+    `wanted` is sorted. `rows` is left unchanged for owners without such a stat.
     """
     _find_stat(*bounds, stat_id, wanted, rows)
 
@@ -161,7 +161,7 @@ def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 def string_bounds(
     buffer: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the bounds of the string at each position. They are equal for -1 (no string)."""
+    """Return the start and end of the string at each position, equal for -1 (no string)."""
     begin, end = np.empty_like(at), np.empty_like(at)
     _string_bounds(buffer, at, begin, end)
     return begin, end
@@ -172,8 +172,8 @@ def intern_strings(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Number the distinct strings at some positions, in order of first appearance.
 
-    Return each string's number and each distinct string's first position. A secret `seed` of the
-    hashes prevents files crafted so that all their strings collide.
+    Return each string's number and each distinct string's first position. A secret hash `seed`
+    protects against files that are crafted to make all strings collide.
     """
     codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)

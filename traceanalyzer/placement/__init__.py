@@ -1,1 +1,1 @@
-"""TensorFlow's kernels and ops as data, and a replay of its placer's decisions."""
+"""Data about TensorFlow's kernels and ops, and a replay of its placer's decisions."""

@@ -1,4 +1,4 @@
-"""The record of a blocker: one thing that keeps an op off the GPU."""
+"""Defines blockers, the things that keep an op off the GPU."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Finds the blockers of a node or an eager op by replaying its placement without them.
 
 Blockers are removed in the order in which they take effect, until the op moves to a GPU. Blockers
-that need not be removed are then dropped. Each remaining blocker alone keeps the op on the CPU.
+that did not have to be removed are then dropped, so each of the others alone keeps it on the CPU.
 """
 
 from collections import defaultdict
@@ -91,10 +91,10 @@ def _first_gpu(machine: Machine) -> str:
 
 
 class BlockerFinder:
-    """Finds the blockers of the nodes of one placement.
+    """Finds the blockers of a placement's nodes.
 
     To test a blocker, only a region of the graph is placed again without it: the node's colocation
-    group, and the groups of the nodes that decide its device.
+    group, and the groups of the nodes that determine its device.
     """
 
     def __init__(self, placement: Placement) -> None:
@@ -167,7 +167,7 @@ class BlockerFinder:
         return self._last[1]
 
     def _deciding(self, node: int) -> Iterator[int]:
-        """Yield a node, the nodes that it follows, and the consumers that decide their devices."""
+        """Yield a node, the nodes it follows, and the consumers that determine their devices."""
         yield node
         for followed in self._placement.trail(node):
             if self._placement.decisions[node] is Decision.CONSUMERS:
@@ -191,7 +191,7 @@ def _attempt(
 
 
 def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Setting:
-    """Return a setting without some blockers; `device` replaces assigned and default devices."""
+    """Return the setting without some blockers. `device` replaces assigned and default devices."""
     has_default = any(b.kind is BlockerKind.DEFAULT_DEVICE for b in removed)
     assigned = {b.node: device for b in removed if b.kind is BlockerKind.ASSIGNED}
     return replace(
@@ -204,7 +204,7 @@ def without(setting: Setting, removed: Sequence[Blocker], device: str) -> Settin
 
 
 def _next(placement: Placement, node: int) -> Iterator[Blocker]:
-    """Yield the node's blockers of the kind that takes effect first."""
+    """Yield a node's blockers of one kind, the kind that takes effect first."""
     if node in placement.region.around:  # its blockers are outside the region
         return
     setting, support = placement.setting, placement.nodes.support

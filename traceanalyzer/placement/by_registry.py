@@ -1,4 +1,4 @@
-"""Explains CPU ops by the kernel registry alone, for traces without a capture file.
+"""Explains CPU ops from the kernel registry alone, for traces without a capture file.
 
 With a capture file, a replay of the placement explains more.
 """
@@ -22,7 +22,7 @@ from traceanalyzer.placement.registry import DEFAULT, Registry, nearest
 def explanation_by_registry(
     op_type: str, input_types: Sequence[str] | None, version: str | None
 ) -> PlacementExplanation:
-    """Explain by the kernel registry alone why an op ran on the CPU."""
+    """Explain from the kernel registry alone why an op ran on the CPU."""
     kernels, rewritten = nearest(version), original(op_type)
     registry = kernels.registry
     ops = (op_type,) if rewritten is None else rewritten.ops
@@ -81,7 +81,7 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Return a clause with the share of ops that have a GPU kernel in the nearest version."""
+    """Return a clause that says how many ops have a GPU kernel in the nearest version."""
     kernels = nearest(version)
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.requested is None:
@@ -96,7 +96,7 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
         f"ops with a GPU kernel {of}: {int(able.sum()):,} of {len(ops):,} "
-        f"({percent_text(share)} of the host time), which would likely run on a GPU if their "
+        f"({percent_text(share)} of the host time); such ops likely run on a GPU if their "
         "dtypes and requested devices allow it"
     )
     without = list(dict.fromkeys(types[~able]))

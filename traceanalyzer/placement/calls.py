@@ -1,4 +1,4 @@
-"""The calls of a program's functions, with the devices that affect the placement of graphs."""
+"""Finds the calls of a program's functions and the devices that affect their placement."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Call(NamedTuple):
 def calls_of(
     graph: Graph, attributes: Sequence[Attributes]
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each node of a graph that calls functions, with the names of these functions."""
+    """Yield each node that calls functions, with the names of those functions."""
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
@@ -57,7 +57,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 def resources_into(
     graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
-    """Return the device of each data input of a node, or "" for an input that is no resource."""
+    """Return the device of each data input of a node, or "" if the input is not a resource."""
     found = []
     for text in graph.inputs[node]:
         if not text.startswith("^"):
@@ -77,7 +77,7 @@ def called_as(function: str) -> str:
 
 
 def callers_first(capture_file: CaptureFile) -> list[Function]:
-    """Return a program's functions, with callers before the functions that they call."""
+    """Return a program's functions, sorted so that callers come before callees."""
     by_name = {f.name: f for f in capture_file.functions}
     made_of: dict[str, list[str]] = defaultdict(list)
     for name in by_name:
@@ -110,7 +110,7 @@ ON_HOST: Final = frozenset({"int32", "string"})
 
 
 def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, int]:
-    """Return the node of each argument of a function, by the argument's index."""
+    """Return a function's argument nodes, keyed by argument index."""
     found = {}
     for node, op in enumerate(graph.ops):
         if op in ARGUMENTS and graph.attributes[node] >= 0:
@@ -134,10 +134,10 @@ def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
 def as_bound(
     graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> tuple[dict[int, str], list[int]]:
-    """Return the devices of arguments and results on a machine, and the guessed arguments.
+    """Return the devices of arguments and results, and the arguments whose device is a guess.
 
-    An argument of unknown device is assumed to be on the host if its type always is, otherwise on
-    the default device or on the device of the calling dataset.
+    An argument whose device is unknown is assumed to be on the host if its type always is.
+    Otherwise, it is assumed to be on the calling dataset's device or on the default device.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
@@ -160,7 +160,7 @@ def as_bound(
 def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machine) -> str | None:
     """Return the assigned or requested device of the node that computes a result.
 
-    It is "" if unknown, and None if the machine has no such device.
+    Return "" if the device is unknown, and None if the machine has no such device.
     """
     for _ in range(len(graph)):
         source, _ = next(graph.sources(node), (-1, 0))
@@ -241,7 +241,7 @@ def is_of_dataset(function: str) -> bool:
 
 
 def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
-    """Return the functions that a program's datasets call, found by their calls and names."""
+    """Return the functions that a program's datasets call, judging by recorded calls and names."""
     graphs = [instance.input for f in capture_file.functions for instance in f.instances]
     kinds = {(signature.op, signature.attributes) for signature in capture_file.signatures}
     kinds.update(*(zip(graph.ops, graph.attributes, strict=True) for graph in graphs))
@@ -254,7 +254,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
     """Return the dataset functions that do a step's work instead of preparing its input.
 
     Such a function reduces a dataset, is the body of a loop over one, or belongs to a stage that
-    uses a value of the function that builds the dataset. Stages before a prefetch prepare input.
+    takes a value from the enclosing function. Stages before a prefetch prepare input.
     """
     reducing = (each.attributes for each in capture_file.signatures if each.op == _REDUCES)
     sets = map(capture_file.attribute_set, reducing)
@@ -295,7 +295,7 @@ def _sources(graph: Graph, node: int) -> Iterator[int]:
 
 
 def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
-    """Return whether a node computes a value from inputs, or is an argument with a value."""
+    """Return whether a node computes a value from inputs, or is an argument that is a tensor."""
     if graph.ops[node] == "_Arg":
         attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
@@ -310,7 +310,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Return, per graph, the nodes that kept a device, with the graph and node it came from."""
+    """Map each graph's nodes that kept a device to the graph and node that first had it."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):
@@ -333,7 +333,7 @@ def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, in
 
 
 def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
-    """Return a session's graphs with the original request of each node that kept a device."""
+    """Return a session's graphs with the original requests of nodes that kept their devices."""
     requesting = []
     for instance, kept in zip(instances, kept_nodes(instances), strict=True):
         devices = list(instance.input.devices)

@@ -1,4 +1,4 @@
-"""Groups of nodes that must share a device, and the device requested for each group.
+"""Groups nodes that must share a device, and tracks the device requested for each group.
 
 See `ColocationGraph` (core/common_runtime/colocation_graph.cc).
 """
@@ -40,7 +40,7 @@ class ColocationGroups:
         self._found: dict[tuple[DeviceName, Types], tuple[str, ...]] = {}
 
     def root(self, node: int) -> int:
-        """Return the node that represents the group of a node."""
+        """Return the node that represents a node's group."""
         parents = self._parents
         top = node
         while parents[top] != top:
@@ -50,7 +50,7 @@ class ColocationGroups:
         return top
 
     def bind(self, source: int, target: int) -> None:
-        """Join the groups of both ends of a resource edge; the source's request has priority."""
+        """Join the groups at both ends of a resource edge. The source's request has priority."""
         a, b = self.root(source), self.root(target)
         if a == b:
             return
@@ -124,7 +124,7 @@ class ColocationGroups:
 def _merge_types(one: Types, other: Types) -> Types:
     """Return the common device types in the order of `Member::MergeSupportedDevices`.
 
-    If only one group has priorities, use these. If both disagree on the order, use no priorities.
+    If only one group has priorities, use those. If the groups' orders differ, use no priorities.
     """
     if one == other:
         return one

@@ -1,4 +1,4 @@
-"""Full and partial device names, and the devices of a machine in TensorFlow's order.
+"""Parses full and partial device names, and sorts a machine's devices as TensorFlow does.
 
 Names are parsed and merged as in TensorFlow's `DeviceNameUtils`
 (`core/util/device_name_utils.cc`, 2.12 to 2.21).
@@ -35,7 +35,7 @@ _LAST_PART: Final = re.compile(
 
 
 class DeviceNameError(ValueError):
-    """Raised if a text is not a device name."""
+    """Raised if a string is not a valid device name."""
 
 
 class DeviceConflictError(ValueError):
@@ -69,7 +69,7 @@ class DeviceName(NamedTuple):
         return {part for part, mine, its in parts if None not in {mine, its} and mine != its}
 
     def merged(self, other: DeviceName, *, soft: bool = False) -> DeviceName:
-        """Return both requests combined (`MergeDevNames`); if `soft`, drop differing types."""
+        """Combine two requests (`MergeDevNames`). If `soft`, drop types that differ."""
         if self == other:
             return self
         both, differing = other.overridden(self), self.differing(other)
@@ -81,13 +81,13 @@ class DeviceName(NamedTuple):
         return both._replace(id=None) if differing else both
 
     def overridden(self, other: DeviceName) -> DeviceName:
-        """Return this name, overridden by the parts that `other` sets (`EnsureSpecification`)."""
+        """Replace the parts of this name that `other` sets (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
         return self._replace(**{k: its for k, its in other._asdict().items() if its is not None})
 
     def softened(self, *kept: DeviceName) -> DeviceName:
-        """Return this name without its type and number, except where one of `kept` sets them."""
+        """Return this name without its type and number, unless one of `kept` sets them."""
         return self._replace(
             type=self.type if any(k.type is not None for k in kept) else None,
             id=self.id if any(k.id is not None for k in kept) else None,
@@ -128,7 +128,7 @@ def is_of_type(device: str, device_type: str) -> bool:
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the device type that a scope requests, even in a short form (`cpu:0`, `CPU`)."""
+    """Return the device type that a scope requests, also in short form (`cpu:0`, `CPU`)."""
     match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
@@ -139,7 +139,7 @@ def asks_for_cpu(device: str) -> bool:
 
 
 def device_text(device: str) -> str:
-    """Return a device name without the local job, replica, and task: `/device:GPU:0`."""
+    """Return a device name without the local job, replica, and task, such as `/device:GPU:0`."""
     return device.removeprefix(LOCAL)
 
 
@@ -181,7 +181,7 @@ class Machine:
 
 
 def machine_of(capture_file: CaptureFile) -> Machine:
-    """Return the machine of a captured program, from its device list or from its nodes."""
+    """Return a captured program's machine, based on its device list or its nodes' devices."""
     logical = (capture_file.devices or {}).get("logical")
     listed = logical if isinstance(logical, list) else []
     names = [str(each.get("name")) for each in listed if isinstance(each, dict)]

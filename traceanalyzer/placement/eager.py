@@ -1,6 +1,6 @@
 """Replays how TensorFlow chooses the device of an eager op.
 
-See `EagerOperation::Execute`, `MaybePinToResourceDevice` and `MaybePinSmallOpsToCpu`
+See `EagerOperation::Execute`, `MaybePinToResourceDevice`, and `MaybePinSmallOpsToCpu`
 (core/common_runtime/eager: eager_operation.cc, placement_utils.cc) and
 `EagerContext::SelectDevice` (context.cc).
 """
@@ -71,7 +71,7 @@ class EagerPlacement(NamedTuple):
 def place_eager(
     eager_op: EagerOp, setting: EagerSetting, *, has_kernels: bool = False
 ) -> EagerPlacement:
-    """Place an eager op as TensorFlow does, or as if each type of device had a kernel for it."""
+    """Place an eager op as TensorFlow does. `has_kernels` assumes kernels for all device types."""
     op, attributes, inputs, scope = eager_op
     registry, host = setting.registry, setting.machine.host
     complete, doubt = _completed(op, attributes, inputs, registry)
@@ -108,7 +108,7 @@ def place_eager(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes, completed from its input types, or None and the reason."""
+    """Return an op's attributes, completed from its input types, or None with the reason."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""

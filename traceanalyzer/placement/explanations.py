@@ -75,7 +75,7 @@ class _ReplayedCall(NamedTuple):
 
 
 class ReplayedExplanations:
-    """Explains a program's ops by replaying their placement, by default on its own machine."""
+    """Explains ops by replaying their placement, by default on the program's own machine."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ class ReplayedExplanations:
     def of(self, op_type: str, record: RecordedOp) -> PlacementExplanation | None:
         """Explain an op, or return None if the replay does not put it on the CPU.
 
-        The op is on the CPU if any of its calls is. Its blockers are certain only if all calls have
-        the same blockers.
+        The op counts as on the CPU if any of its calls is. Its blockers are certain only if all
+        calls have the same blockers.
         """
         calls = self._calls(record)
         if not calls:
@@ -117,7 +117,7 @@ class ReplayedExplanations:
         return most if is_one else doubted(most, CALLS_DIFFER)
 
     def is_at_border(self, record: RecordedOp) -> bool:
-        """Return whether a node sends a value to another device or receives one from it."""
+        """Return whether a node exchanges values with a node on another device."""
         self._calls(record)
         for placed in self._instances.get(record.function, ()):
             placement = placed.placement
@@ -177,7 +177,7 @@ class ReplayedExplanations:
         placed, program = self.program.eager[number], self.program
         signature = self._capture_file.signatures[number]
         seen = {tensor.device for tensor in signature.outputs} or {placed.device}
-        differs = f"a replay puts it on {placed.device}, but it ran on {', '.join(seen)}"
+        differs = f"a replay puts it on {placed.device}, but it ran on {' and '.join(seen)}"
 
         def explain() -> PlacementExplanation:
             found = eager_blockers(program.eager_ops[number], program.eager_setting)
@@ -268,7 +268,7 @@ def _reads_handle(blocker: Blocker) -> bool:
 def _is_of_unknown_call(blocker: Blocker) -> bool:
     """Return whether a request comes from a scope around a call whose line was not recorded.
 
-    A branch of a condition has the scopes around the condition, so its ops request the same device.
+    The scopes around a conditional also apply in its branches, whose ops request the same device.
     """
     is_request = blocker.kind is BlockerKind.REQUEST and bool(blocker.called_in)
     return is_request and blocker.scope_frame is None
@@ -282,7 +282,7 @@ def _groups_others(blocker: Blocker) -> bool:
 def doubted(
     explanation: PlacementExplanation, doubt: str, certainty: Certainty = "likely"
 ) -> PlacementExplanation:
-    """Add a doubt, unless it is "", to an explanation, and lower its certainty accordingly."""
+    """Add a doubt to an explanation and lower its certainty, unless the doubt is ""."""
     if not doubt:
         return explanation
     if certainty == "possible" != explanation.certainty:

@@ -4,7 +4,7 @@ An op that takes a resource runs where the resource is. Any other op with a GPU 
 possible inputs is on the CPU because a scope requests it. The scope is around the op if the op's
 function also has ops on a GPU; otherwise, it is around the call of the function.
 
-This is no proof, because a `tf.distribute` strategy, `colocate_with`, and options of Grappler have
+This is not proof, because a `tf.distribute` strategy, `colocate_with`, and options of Grappler have
 the same effect. Ops that may be on the CPU for one of these reasons stay unexplained.
 `tests/labelled/calibration.py` measures how many of the other answers are right.
 """
@@ -73,7 +73,7 @@ _EMBEDDING: Final = "embedding"  # a habit: its ops use a variable on the CPU
 
 
 class OpenOp(NamedTuple):
-    """A CPU op whose placement a missing GPU kernel does not explain."""
+    """A CPU op whose placement is not explained by a missing GPU kernel."""
 
     op_id: str
     name: str
@@ -89,7 +89,7 @@ class OpenOp(NamedTuple):
 
 
 class InlinedCall(NamedTuple):
-    """A function, or a call in it that TensorFlow inlined."""
+    """A function, or an inlined call within it."""
 
     function: str
     inlined: str = ""  #: the scope of the call
@@ -173,11 +173,11 @@ def _is_of_library(op: OpenOp, version: str | None) -> bool:
 
 
 def _by_name(op: OpenOp) -> PlacementExplanation:
-    return _explained(op, BlockerKind.REQUEST, "a library names its ops like this")
+    return _explained(op, BlockerKind.REQUEST, "its name is typical of library ops")
 
 
 def _following(op: OpenOp, lead: OpenOp) -> PlacementExplanation:
-    """Explain an op of a layer or its gradient by the layer's variable on the CPU."""
+    """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
     shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
     return replace(found, certainty="possible", doubt="it may be on the CPU for another reason")
@@ -190,7 +190,7 @@ def _by_scopes(
     with_variable: Collection[InlinedCall],
     refused: Sequence[tuple[str, str, str]],
 ) -> dict[str, PlacementExplanation] | None:
-    """Explain ops by a scope around them or their call; None if a strategy may be the cause.
+    """Explain ops by a scope around them or their call, or return None if a strategy is possible.
 
     A strategy puts a whole function and its variables on the CPU, but not the function's results.
     An op without any GPU kernel can keep those on the CPU that use its results: `colocate_with` and
@@ -207,7 +207,7 @@ def _by_scopes(
         if not op.is_eager and not _may_follow(registry, op.type):
             calls[_call(op)].append(op)
         elif op.is_eager and _is_free(registry, op):
-            has = "it has GPU kernels for all usual dtypes"
+            has = "it has GPU kernels for all common dtypes"
             explained[op.op_id] = _explained(op, BlockerKind.REQUEST, has)
     reach_gpu = {call_of(function, name) for function, name in there}
     beside_gpu = {call_of(f, name) for f, name in there if not _RESULT.fullmatch(name)}
@@ -228,7 +228,7 @@ def _by_scopes(
 def _under_scope(registry: Registry, ops: Sequence[OpenOp], *, is_whole: bool) -> list[OpenOp]:
     """Return the ops of a call that are on the CPU because of a scope.
 
-    If this is certain for one op, it holds for all others that have GPU kernels for common floats.
+    If this is certain for one op, it applies to all others with GPU kernels for common floats.
     """
     types = {op.type for op in ops}
     usual = [op for op in ops if _FLOATS.isdisjoint(op.explanation.types_missing)]
@@ -242,9 +242,9 @@ def _under_scope(registry: Registry, ops: Sequence[OpenOp], *, is_whole: bool) -
 def _by_scope(op: OpenOp, call: InlinedCall, *, is_whole: bool) -> PlacementExplanation:
     where = f"`{call.function}`" if call.function else "the graph"
     if not is_whole:
-        shown = f"some ops of {where} ran on the CPU despite GPU kernels for all usual dtypes"
+        shown = f"some ops of {where} ran on the CPU despite GPU kernels for all common dtypes"
         return _explained(op, BlockerKind.REQUEST, shown)
-    shown = f"no op of {where} is known to be on a GPU, not even those with GPU kernels"
+    shown = f"no op of {where} is known to be on a GPU, not even ops with GPU kernels"
     called = call.inlined.rstrip("/")
     return _explained(op, BlockerKind.DEFAULT_DEVICE, shown, called_in=called)
 
@@ -255,7 +255,7 @@ def _by_variables(
     """Explain the ops that use variables, and the other ops that update these variables.
 
     The name of an update usually does not contain the variable's name. If only one scope of a
-    function uses variables on the CPU, its updates are attributed to that scope.
+    function uses variables on the CPU, the function's updates are attributed to that scope.
     """
     users: dict[str, set[str]] = defaultdict(set)
     for op in variables:
@@ -341,7 +341,7 @@ def _may_follow(registry: Registry, op: str) -> bool:
 
 
 def _is_free(registry: Registry, op: OpenOp) -> bool:
-    """Return whether an op could have run on a GPU with all inputs that it may have had."""
+    """Return whether an op could have run on a GPU, whatever its inputs were."""
     return (
         USUAL.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type

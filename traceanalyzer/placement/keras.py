@@ -18,7 +18,7 @@ import msgspec
 
 from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.data_files import toml
-from traceanalyzer.format import listed
+from traceanalyzer.format import listed, series
 from traceanalyzer.model import Severity
 from traceanalyzer.placement.calls import called_as
 from traceanalyzer.placement.devices import CPU
@@ -71,7 +71,7 @@ class RecurrentLayer(NamedTuple):
 
     @property
     def refusal(self) -> str:
-        """A clause with the reason why the layer runs as a loop even on a GPU."""
+        """A clause that says why the layer runs as a loop even on a GPU."""
         return _TEXTS["refusal"].format(layer=self.text, obstacle=self.obstacle)
 
 
@@ -127,7 +127,7 @@ def strategies(capture_file: CaptureFile) -> list[str]:
 
 
 class Keras:
-    """The use of XLA and cuDNN by Keras in a captured program, as recorded and with a GPU."""
+    """Describes how Keras used XLA and cuDNN in a captured program, and would use them on a GPU."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._capture_file = capture_file
@@ -141,7 +141,7 @@ class Keras:
         self._is_deterministic = bool(devices.get("deterministic_ops"))
 
     def remarks(self) -> Iterator[tuple[Severity, str, str]]:
-        """Yield severity, id, and text of remarks on XLA and cuDNN in a run with a GPU.
+        """Yield the severity, id, and text of each remark on XLA or cuDNN in a run with a GPU.
 
         Reasons not to use XLA are in the order in which Keras checks them
         (`_resolve_auto_jit_compile` and `model_supports_jit`, trainers/trainer.py, 3.8 and 3.15).
@@ -154,11 +154,11 @@ class Keras:
                 yield "info", "keras_xla", _of_steps("compiled", model)
             elif model.jit_compile is False:
                 reasons = {
-                    f"XLA cannot compile {listed(model.keeps_xla_out)}": model.keeps_xla_out,
+                    f"XLA cannot compile {series(model.keeps_xla_out)}": model.keeps_xla_out,
                     "the program uses a distribution strategy": strategies(self._capture_file),
                     "the program requests deterministic ops": self._is_deterministic,
                     'with jit_compile="auto", Keras chose not to use XLA': model.is_auto,
-                    "the layers can be compiled, but the program sets jit_compile=False": True,
+                    "XLA could compile the layers, but the program sets jit_compile=False": True,
                 }
                 why = next(reason for reason, is_given in reasons.items() if is_given)
                 yield "info", "keras_xla", _of_steps("not_compiled", model, why=why)
@@ -167,7 +167,7 @@ class Keras:
                 yield "warning", "keras_without_cudnn", layer.refusal
 
     def differences(self) -> Iterator[str]:
-        """Yield sentences on how Keras would use XLA and cuDNN with a GPU."""
+        """Yield sentences that describe how Keras would use XLA and cuDNN with a GPU."""
         functions = self._capture_file.functions
         if any(_STEP.match(function.name) for function in functions):
             yield from self._step_differences()
@@ -226,7 +226,7 @@ class Keras:
         are_all_known = is_known and 0 < len(self._models) < _MOST_MODELS
         is_excluded = are_all_known and all(model.is_never_compiled for model in self._models)
         may_compile = _STEP.match(function) and not is_excluded
-        return "Keras may compile its step with XLA on a GPU machine" if may_compile else ""
+        return "Keras may compile the step with XLA on a GPU machine" if may_compile else ""
 
 
 def _is_loop_function(function: str) -> bool:

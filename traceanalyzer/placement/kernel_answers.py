@@ -1,4 +1,4 @@
-"""Answers for `traceanalyzer kernels`: which kernels an op has for each type, in which versions.
+"""Finds which kernels an op has, by type and version, for `traceanalyzer kernels`.
 
 Types have their Python names here (`float32`); other modules use TensorFlow's names (`float`).
 """
@@ -31,12 +31,12 @@ _ALL: Final[Mapping[Extent, bool | None]] = {"all": True, "some": None, "none": 
 
 
 class QuestionError(TraceAnalyzerError):
-    """Raised if there is no such op, type, or version."""
+    """Raised if the requested op, type, or version does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAnswer:
-    """The kernels of an op."""
+    """An op's kernels in one version of TensorFlow."""
 
     op: str
     dtype: str | None  #: the requested type; None for all
@@ -62,7 +62,7 @@ class KernelAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOnly:
-    """The ops that run on a CPU and have no GPU kernel."""
+    """The ops that have a CPU kernel but no GPU kernel."""
 
     dtype: str | None  #: the requested type; None for any
     tf: str
@@ -72,10 +72,10 @@ class CpuOnly:
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
-    """Return the kernels of an op, by default for all types, in the newest version.
+    """Return the kernels of an op, by default for all types and the newest version.
 
     Raises:
-        QuestionError: There is no such op, type or version.
+        QuestionError: The op, type, or version does not exist.
     """
     found, data_type = _table(tf), _data_type(dtype)
     table = found.registry.version
@@ -116,7 +116,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
 
 
 def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
-    """Return the ops that have a CPU kernel but no GPU kernel, with the defaults of `answer`."""
+    """Return the ops with a CPU kernel but no GPU kernel. The defaults are those of `answer`."""
     found, data_type = _table(tf), _data_type(dtype)
     registry, ops = found.registry, []
     for op in registry.ops:
@@ -198,7 +198,7 @@ def _of_type(support: Support, dtype: str | None) -> tuple[Combination, ...]:
 def _usual(
     support: Support, combinations: tuple[Combination, ...], dtype: str
 ) -> tuple[Combination, ...]:
-    """Return the combinations with data of type `dtype` and sizes and indices of default types."""
+    """Return combinations with `dtype` data, and with default types for sizes and indices."""
     found = combinations
     for name in support.types:
         attribute = support.definition.attributes[name]
@@ -219,7 +219,7 @@ def _taken(definition: OpDefinition) -> set[str]:
 
 
 def _since(op: str, version: str, dtype: str | None) -> str | None:
-    """Return the version since which all versions up to this one have a GPU kernel, or None."""
+    """Return the version since which a GPU kernel has existed without a gap, or None."""
     first = None
     for earlier in reversed(supported()[: supported().index(version) + 1]):
         support = support_of(load(earlier), op)
@@ -230,7 +230,7 @@ def _since(op: str, version: str, dtype: str | None) -> str | None:
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
-    """Describe the attribute values without a GPU kernel; "" if all values or none have one."""
+    """Describe the attribute values without a GPU kernel. Return "" if all or none have one."""
     missing = [c for c in meant if c.gpu is None]
     if not missing or len(missing) == len(meant):
         return ""
@@ -244,7 +244,7 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
     for each in missing:
         types = (f"{name} {python_name(str(each.values[name]))}" for name in support.named)
         cases.append(" and ".join(types))
-    others = ", and others" if len(cases) > _EXCEPTIONS else ""
+    others = ", among others" if len(cases) > _EXCEPTIONS else ""
     return f"not with {', nor with '.join(cases[:_EXCEPTIONS])}{others}"
 
 
@@ -270,7 +270,7 @@ def _notes(
     if not support.combinations and registry.kernels(op):
         yield "Its kernels cannot be used: they need attributes that the op does not have"
     elif dtype is not None and not meant:
-        said = "No kernel is for" if dtype in _taken(definition) else f"{op} does not take"
+        said = "No kernel supports" if dtype in _taken(definition) else f"{op} does not take"
         yield f"{said} {python_name(dtype)}"
     if definition.makes_handles and support.overall.gpu != "none":
         yield "It returns a handle, which is always in host memory; the resource is on the GPU"
@@ -280,4 +280,4 @@ def _notes(
     attributes = definition.attributes.items()
     pinned = [name for name, a in attributes if name in constrained and not a.is_type]
     if pinned:
-        yield f"Other values of these attributes may have no GPU kernel: {', '.join(pinned)}"
+        yield f"There may be no GPU kernel for other values of {', '.join(pinned)}"

@@ -1,7 +1,7 @@
 """Reads the files in `data/`, and the op definitions that they contain.
 
-The files are plain text with a paragraph for each op: its type, followed by a line for each fact,
-which starts with the TensorFlow versions that it applies to. `*` means every version that has a
+The files are plain text with a paragraph for each op: its type, followed by one line per fact. Each
+line starts with the TensorFlow versions to which it applies. `*` means every version that has a
 table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` are ranges of versions.
 
 `kernels.txt` lists the kernels of each device type, with the attribute values that they accept:
@@ -11,7 +11,7 @@ GatherNd
 * GPU Tindices=int32,int64 Tparams=double,float bad_indices_policy="","DEFAULT" ; host=x priority=1
 ```
 
-Types are unquoted. Strings, integers, and booleans are written as in JSON. After the `;` are
+Types are unquoted. Strings, integers, and booleans are written as in JSON. The `;` is followed by
 differences from a kernel's defaults: `host` (the arguments in host memory), `priority`, `label`,
 and `copy=2` if TensorFlow has the same kernel twice.
 
@@ -87,14 +87,14 @@ def paragraphs(name: str) -> Mapping[str, str]:
 
 @cache
 def tabulated() -> Mapping[Minor, str]:
-    """Return the versions that have tables, oldest first, each with its source release."""
+    """Return the versions that have tables, oldest first, with the releases they were read from."""
     lines = (line.split() for line in words(read(VERSIONS)))
     return MappingProxyType({minor_of(line[0]): line[1] for line in lines})
 
 
 @lru_cache(maxsize=1024)
 def minor_of(version: str) -> Minor:
-    """Return the minor version of a release: (2, 21) for `2.21.0`."""
+    """Return the minor version of a release, such as (2, 21) for `2.21.0`."""
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
         msg = f"{version!r} is not a version of TensorFlow; write it like 2.21"
@@ -174,7 +174,7 @@ class InputTypesError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An input or output of an op: one tensor, several of one type, or a list of types."""
+    """An input or output of an op: one tensor, or several of one type or of different types."""
 
     name: str
     type: str = ""  #: its type, as in the capture file; "" if an attribute gives it
@@ -262,7 +262,7 @@ class OpDefinition:
 
     @property
     def makes_handles(self) -> bool:
-        """Whether all outputs are resource handles, so that the op computes nothing."""
+        """Whether all outputs are resource handles, which means that the op computes nothing."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
 
     def has_argument_of(self, attributes: Collection[str]) -> bool:
@@ -312,7 +312,7 @@ class OpDefinition:
         return tuple(t for a in self.outputs for t in self.types_of(a, attributes))
 
     def of_inputs(self, input_types: Sequence[str], given: Attributes) -> Attributes:
-        """Return the given attributes, plus those that the input types imply if all are known."""
+        """Return the given attributes, plus those implied by the input types if all are known."""
         return {**self.attributes_of_inputs(input_types), **given} if all(input_types) else given
 
     def attributes_of_inputs(self, input_types: Sequence[str]) -> dict[str, Json]:
@@ -342,7 +342,7 @@ class OpDefinition:
         return found
 
     def _fits(self, argument: Argument, types: Sequence[str], found: dict[str, Json]) -> bool:
-        """Return whether an argument can have these types; add implied attributes to `found`."""
+        """Return whether an argument can have these types. Add implied attributes to `found`."""
         plain = [t.removesuffix(_REF) for t in types]
         new: dict[str, Json] = {}
         if argument.type_list_attr:

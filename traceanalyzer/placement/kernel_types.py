@@ -1,4 +1,4 @@
-"""The kernels of an op by type, and the types for which it has a GPU kernel.
+"""Looks up an op's kernels by type, and the types for which it has a GPU kernel.
 
 The lookup follows TensorFlow's: it tries each combination of values for the attributes that kernels
 constrain. Combinations that neither a CPU nor a GPU kernel accepts are ignored.
@@ -57,7 +57,7 @@ class Combination(NamedTuple):
 
 
 class TypeSupport(NamedTuple):
-    """The share of attribute value combinations that have kernels: all, some, or none."""
+    """Whether all, some, or none of the combinations of attribute values have kernels."""
 
     cpu: Extent
     gpu: Extent
@@ -65,13 +65,13 @@ class TypeSupport(NamedTuple):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The types of devices that have a kernel for some combination."""
+        """The device types that have a kernel for some combination."""
         return tuple(d for d, how in ((CPU, self.cpu), (GPU, self.gpu)) if how != "none")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Support:
-    """The kernels of an op in a version of TensorFlow."""
+    """The kernels of an op in one version of TensorFlow."""
 
     definition: OpDefinition
     main: tuple[str, ...]  #: the attributes that give types of its data, not of sizes or indices
@@ -86,7 +86,7 @@ class Support:
 
     @cached_property
     def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
-        """For each constrained type attribute, the support of each type."""
+        """The support of each type, by constrained type attribute."""
         return {
             name: {
                 dtype: extent_of(self.of_type(dtype, name))
@@ -98,7 +98,7 @@ class Support:
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
         """Return the combinations in which the data or the given attribute has type `dtype`.
 
-        Some kernels accept any type, even types that they cannot compute (Cast on a CPU). So the
+        Some kernels accept any type, even types that they cannot compute (Cast on a CPU), so the
         other attributes are limited to types that a kernel or the op's definition names.
         """
         names = self.main if attribute is None else (attribute,)
@@ -177,7 +177,7 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values of an attribute to look up; for a non-type, its default if it has one."""
+    """Return the values to try for an attribute. For a non-type with a default, try only that."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]
@@ -236,7 +236,7 @@ def inputs_of(op: str, attribute: str) -> tuple[str, ...]:
 
 @cache
 def is_for_cpus_alone(op: str) -> bool:
-    """Return whether an op has kernels but no GPU kernel in any version."""
+    """Return whether an op has kernels in some version, but a GPU kernel in none."""
     of_all = [load(version) for version in supported()]
     return any(r.kernels(op) for r in of_all) and not any(r.gpu_kernels(op) for r in of_all)
 
@@ -289,7 +289,7 @@ def _supports(op: str) -> list[Support]:
 
 @cache
 def is_copied_to_host(op: str) -> bool:
-    """Return whether the host computes an op, such as `Qr`, for every type from copied GPU data.
+    """Return whether all GPU kernels of an op, such as `Qr`, compute on data copied to the host.
 
     Sizes, indices, and scalars (`LinSpace`) do not count as data here.
     """
@@ -315,7 +315,7 @@ def casts_on_gpu(source: str, target: str) -> bool:
 def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
     """Return the sorted values of an attribute for which a GPU computes an op.
 
-    `value` is a node's present value, which rules out its GPU kernels. Kernels with all data in
+    `value` is a node's current value, which rules out its GPU kernels. Kernels with all data in
     host memory do not count, unless the attribute gives no argument's type (`VarHandleOp`).
     """
     each = (_taken_in(registry, op, attribute, value) for registry in registries())
@@ -349,7 +349,7 @@ def _taken_in(registry: Registry, op: str, attribute: str, value: str) -> frozen
 
 
 def _is_wider(kernel: Kernel, other: Kernel, attribute: str) -> bool:
-    """Return whether a kernel accepts all nodes that another accepts, ignoring an attribute."""
+    """Return whether a kernel accepts all nodes that `other` accepts, ignoring an attribute."""
     return all(
         name in other.constraints and other.constraints[name] <= allowed
         for name, allowed in kernel.constraints.items()

@@ -2,7 +2,7 @@
 
 See `LowerFunctionalOpsPass` (core/common_runtime/lower_functional_ops.cc) and `InlineFunctionBody`
 (inline_function_utils.cc). The ops that control a loop or a branch, such as `Enter` and `Switch`,
-are left out, because they do not decide where other ops run.
+are left out, because they do not affect where other ops run.
 """
 
 from collections import deque
@@ -64,7 +64,7 @@ def lowered(
     registry: Registry,
     numbered: Mapping[str, str],
 ) -> Lowered:
-    """Return a graph in which the functions that it calls are inlined.
+    """Return a copy of a graph with its function calls, loops, and branches inlined.
 
     Args:
         numbered: Known names of calls (`while/body/_7`), keyed by the name without its number
@@ -146,7 +146,7 @@ class _Lowering:
         return names
 
     def _functions(self, graph: Graph, at: int, prefix: str) -> Iterator[tuple[str, str]]:
-        """Yield the call name and the function of each call at a node that can be inlined."""
+        """Yield the name and the function of each inlinable call that a node makes."""
         op, known = graph.ops[at], self._set(graph, at)
         is_call = op.endswith("PartitionedCall")
         if op not in FORWARDED or known.get(_COMPILES) or not (is_call or known.get(_LOWERS)):
@@ -173,7 +173,7 @@ class _Lowering:
         self._devices[name] = device
 
     def _source(self, names: _Names, text: str) -> str:
-        """Translate an input of a function's node, such as `node:output:2`; "" if omitted."""
+        """Translate an input of a function's node, such as `node:output:2`, or return ""."""
         name, _, output = text.lstrip("^").partition(":")
         mark = "^" if text.startswith("^") else ""
         number = self._number(names.graph, name, output)
@@ -183,7 +183,7 @@ class _Lowering:
         return f"{mark}{names.prefix}{name}{f':{number}' if number else ''}"
 
     def _number(self, graph: Graph, name: str, output: str) -> int:
-        """Return the number of an output, given as `2` in a graph or `values:2` in a function."""
+        """Return the index of an output, given as `2` in a graph or `values:2` in a function."""
         argument, is_of_function, number = output.rpartition(":")
         before = 0
         node = graph.index(name)
@@ -201,7 +201,7 @@ class _Lowering:
         return self._pool.sets[graph.attributes[at]]
 
     def _prefixed(self, names: _Names, at: int) -> int:
-        """Return a node's attribute set, with the prefix of its name added to colocation groups."""
+        """Return a node's attribute set, with its name prefix added to the colocation groups."""
         graph, known = names.graph, self._set(names.graph, at)
         groups = classes_of(known) if names.prefix else ()
         if not groups:

@@ -1,4 +1,4 @@
-"""The facts that the placer needs about each node of a graph: types, neighbors, and kernels.
+"""Collects the facts that the placer needs about each node: types, neighbors, and kernels.
 
 These facts do not depend on requests or the machine, so all placements of a graph share them.
 """
@@ -136,7 +136,7 @@ def describe(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """The common properties of all nodes with one op type and equal attributes."""
+    """The properties shared by all nodes with the same op type and attributes."""
 
     support: SupportedTypes
     classes: tuple[str, ...]
@@ -199,7 +199,7 @@ def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
 def _of_host_elements(
     sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> Iterator[int]:
-    """Yield the nodes whose input is a list with elements that are always in host memory.
+    """Yield the nodes that take a list of elements that are always in host memory.
 
     `sources` has the nodes that make each node's variant inputs. As in TensorFlow, the last input
     is visited first, only queued nodes are visited after a type is found, and the last type counts.

@@ -12,7 +12,7 @@ from traceanalyzer.capture_file.visibility import (
     only_some_sessions_have_no_gpu,
     ran_in_sessions_alone,
 )
-from traceanalyzer.format import listed
+from traceanalyzer.format import listed, series
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.explanations import PlacementExplanation, doubted
@@ -24,7 +24,7 @@ _MOST_LINES: Final = 3  # in one sentence
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
-    """Yield sentences on what the program may do differently with a GPU."""
+    """Yield sentences that describe what the program may do differently with a GPU."""
     if failed := failure(capture_file):
         yield _TEXTS["failed"].format(at=f" at {failed.at}" if failed.at else "")
     yield from Keras(capture_file).differences()
@@ -59,7 +59,7 @@ def _gpu_questions(capture_file: CaptureFile) -> list[str]:
 
 
 def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
-    """Return the names of the program's distribution strategies that depend on the GPUs."""
+    """Return the names of the program's distribution strategies that depend on available GPUs."""
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
@@ -83,14 +83,14 @@ class FreeChoices:
             self.doubt = "the program's distribution strategy depends on the machine's devices"
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
-        """Return an explanation with its certainty for a machine with a GPU."""
+        """Return an explanation with its certainty adjusted for a machine with a GPU."""
         if {blocker.kind for blocker in explanation.blockers} == {BlockerKind.NO_KERNEL}:
             return explanation  # whatever the program chooses
         at = _line(explanation, self._chosen)
         if at and self._questions:
             return doubted(explanation, _choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
-            doubt = f"the program queries GPUs at {listed(self._questions)} and may adapt to them"
+            doubt = f"the program queries GPUs at {series(self._questions)} and may adapt to them"
         elif self._went_on:
             doubt = "the program continued after an error that may not occur with a GPU"
         elif at:
@@ -106,7 +106,7 @@ class FreeChoices:
         at = _line(explanation, self._unsure) or "a line that was not recorded"
         is_imported = at.startswith("importer.py")
         whose = "node of the imported graph" if is_imported else "tensor"
-        return f"{at} requests the device of a {whose}, which is unknown"
+        return f"{at} requests the device of a {whose}, but that device is unknown"
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
@@ -130,7 +130,7 @@ MOST_ELEMENTS: Final = 64
 def pinned_by(
     capture_file: CaptureFile, *, is_of_session: bool
 ) -> Literal["program", "session"] | None:
-    """Return whether the program or a session enabled `pin_to_host_optimization`, or None."""
+    """Return "program" or "session", whichever enabled `pin_to_host_optimization`, or None."""
     configs = capture_file.session_configs if is_of_session else ()
     for rewrites in (config.rewrites for config in configs if config.is_own):
         named = rewrites.get("optimizers")  # if given, all that runs
@@ -190,7 +190,7 @@ class Failure:
 
     @property
     def requires(self) -> str:
-        """A clause that names the missing GPU; "" for other errors."""
+        """A clause that names the missing GPU, or "" for other errors."""
         if not self.missing:
             return ""
         strict = ", and soft placement is off" if self.is_strict else ""
@@ -221,7 +221,7 @@ def failure(capture_file: CaptureFile) -> Failure | None:
 
 
 def gpus_required(capture_file: CaptureFile) -> int:
-    """Return the number of GPUs that a program needs if it failed for lack of one, else 0."""
+    """Return how many GPUs a program needs if it failed because a GPU was missing, else 0."""
     failed = failure(capture_file)
     if failed is None or not failed.missing:
         return 0

@@ -19,7 +19,7 @@ def makes_numbers(registry: Registry, op: str) -> bool:
 
 
 def takes_resource(registry: Registry, op: str) -> bool:
-    """Return whether an op must run where one of its inputs is: a resource or a reference."""
+    """Return whether an op must run on the device of an input that is a resource or a reference."""
     definition = registry.definition(op)
     if definition is None or op in registry.colocation_exempt:
         return False

@@ -1,7 +1,7 @@
 """Replays TensorFlow's placer to find the device of each node of a graph, and the reason for it.
 
-See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of 2.12 to 2.21. They are
-tested against TensorFlow with an emulated GPU.
+See `Placer::Run` (core/common_runtime/placer.cc). The rules are those of TensorFlow 2.12 to
+2.21, and are tested against it with an emulated GPU.
 """
 
 from collections import defaultdict
@@ -125,15 +125,15 @@ class Placement:
 
     @cached_property
     def doubts(self) -> Mapping[int, str]:
-        """For each node whose replayed device may be wrong, the reason.
+        """The reasons why the replayed devices of some nodes may be wrong, by node.
 
         A doubt spreads to the node's colocation group, unless a member was assigned before the
-        placer ran. It also spreads to nodes that may follow the node, if they have a choice.
+        placer ran. It also spreads to nodes that may follow it, if they have several candidates.
         """
         nodes, guessed = self.nodes, self.setting.guessed
         if self.failures:
             node, message = self.failures[0]
-            text = f"TensorFlow would refuse the graph: {nodes.graph.names[node]}: {message}"
+            text = f"TensorFlow would reject the graph: {nodes.graph.names[node]}: {message}"
             return dict.fromkeys(range(len(nodes)), text)
         of_kernels = {at: each.doubt for at, each in enumerate(nodes.support) if each.doubt}
         found = {at: why for at, why in of_kernels.items() if at not in self.setting.kernels}
@@ -167,7 +167,7 @@ class Placement:
         return self.setting.requested(self.nodes.graph, node)
 
     def _singletons(self) -> ColocationGroups:
-        """Return groups of one node each (`ColocationGraph::InitializeMembers`)."""
+        """Return groups with one node each (`ColocationGraph::InitializeMembers`)."""
         nodes, setting = self.nodes, self.setting
         present = set(setting.machine.types)
         kept: dict[Types, Types] = {}
@@ -224,7 +224,7 @@ class Placement:
                         self.failures.append((at, str(error)))
 
     def _choose(self, order: Sequence[int]) -> None:
-        """Place nodes with inputs in order, then nodes without, which follow their consumers."""
+        """Place nodes with inputs in order, then those without, which follow their consumers."""
         nodes, around, assigned = self.nodes, self.region.around, self.setting.assigned
         waiting = []
         for at in order:

@@ -1,7 +1,7 @@
 """Replays the placement of a captured program, on its own machine or on another.
 
 Eager ops are placed first, because they decide where resources are. Then come the functions that
-the program calls, each with the devices of its arguments, and last the functions that these call.
+the program calls, each with the devices of its arguments, and last the functions that those call.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +55,7 @@ class ProgramPlacement:
         """Place a program on a machine, by default its own.
 
         Args:
-            unsure_as_recorded: Whether to assume that uncertain requests are those recorded.
+            unsure_as_recorded: Whether to assume that uncertain requests match the recorded ones.
         """
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
@@ -144,7 +144,7 @@ class ProgramPlacement:
         return placed
 
     def _call_of(self, at: int, signature: Signature) -> Call:
-        """Return the call of a function by the program, with the devices of its arguments.
+        """Return the program's call of a function, with the devices of the arguments.
 
         An argument is where its resource or tensor is, or on the host if it must be in host memory.
         See `GetDeviceForInput` (core/common_runtime/eager/execute.cc).
@@ -174,10 +174,10 @@ class ProgramPlacement:
         return calls.dataset_calls(file, definition, known, inputs, device)
 
     def _calls_within(self, caller: FunctionPlacement) -> Iterator[tuple[str, Call]]:
-        """Yield the functions that a placed function calls, each with the call.
+        """Yield the name and the call of each function that a placed function calls.
 
-        The calling op's device is the default device, and the device of arguments outside host
-        memory. See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc).
+        The calling op's device is the call's default device, and the device of arguments outside
+        host memory. See `PartitionedCallOp` (core/kernels/partitioned_function_ops.cc).
         """
         graph, devices = caller.placement.nodes.graph, caller.placement.devices
         for node, callees in calls.calls_of(graph, self._attributes):
@@ -202,7 +202,7 @@ class ProgramPlacement:
     def _instances(self, function: Function, made: Sequence[Call]) -> Iterator[FunctionPlacement]:
         """Place a function once for each distinct call.
 
-        On the program's own machine, use the call that best matches each instance's recording.
+        On the program's own machine, use the call that matches an instance's recording best.
         """
         if is_session(function.name):
             yield from self._of_session(function, made[0])

@@ -102,7 +102,7 @@ class BlockerRecords:
         scopes: Sequence[tuple[Scope, str]],
         more: dict[str, Any],
     ) -> Iterator[Blocker]:
-        """Yield a blocker once per scope and function called inside it, or once without scopes."""
+        """Yield a blocker once per scope and called function, or once if there are no scopes."""
         made_at, made_in = self._maker_of(resource)
         found = replace(
             blocker,
@@ -168,7 +168,7 @@ class BlockerRecords:
         )
 
     def _maker_of(self, resource: Resource | None) -> tuple[Frame | None, Frame | None]:
-        """Return the user's line and the library's line that created a resource."""
+        """Return the user's line and the library's line that created a resource, if known."""
         if resource is None or resource.signature < 0:
             return None, None
         maker = self._capture_file.signatures[resource.signature]

@@ -1,6 +1,6 @@
-"""TensorFlow's kernel registry and op definitions by minor version, without importing TensorFlow.
+"""Looks up TensorFlow's kernels and op definitions by version, without importing TensorFlow.
 
-The data are from the Linux CUDA wheels listed in `data/versions.txt`. Lookups follow TensorFlow's
+The data comes from the Linux CUDA wheels listed in `data/versions.txt`. Lookups follow TensorFlow's
 `FindKernelRegistration` and `SupportedDeviceTypesForNode` (core/framework/op_kernel.cc, 2.12 to
 2.21).
 """
@@ -116,7 +116,7 @@ class Registry:
         self._definitions: dict[str, OpDefinition | None] = {}
 
     def with_others(self, kernels: Iterable[Kernel]) -> Registry:
-        """Return a registry with kernels added, except those of ops that TensorFlow defines."""
+        """Return a copy with kernels added, except those of ops that TensorFlow defines."""
         found = Registry(self._minor)
         for kernel in kernels:
             if self.definition(kernel.op) is None:
@@ -130,7 +130,7 @@ class Registry:
         return tuple(op for op, lines in defined if [*kernel_tables.lines_of(lines, self._minor)])
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return all kernels of an op, whatever their device type and label."""
+        """Return all kernels of an op, for any device type and with any label."""
         if op not in self._kernels:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
@@ -146,7 +146,7 @@ class Registry:
         return self._definitions[op]
 
     def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op whose constrained attributes the op has.
+        """Return the kernels of an op that constrain only attributes that the op has.
 
         No node can match the op's other kernels (`TopK` and `TileGrad` have some).
         """
@@ -164,7 +164,7 @@ class Registry:
     ) -> Kernel | None:
         """Return the kernel that TensorFlow uses for a node on a device type, or None.
 
-        This is the matching kernel of highest priority for the device type, or else for DEFAULT.
+        This is the matching kernel with the highest priority for the type, or else for DEFAULT.
         TensorFlow refuses a node if two kernels tie (`StochasticCastToInt` in 2.13).
         `label` defaults to the node's `_kernel` attribute.
         """
@@ -240,9 +240,9 @@ def load(version: str) -> Registry:
 
 
 def registries() -> tuple[Registry, ...]:
-    """Return the registries of the versions that advice must suit, oldest first.
+    """Return the registries of the versions that advice must work for, oldest first.
 
-    Older versions are left out: they lack int64 kernels, so little advice would suit them.
+    Older versions are left out: they lack int64 kernels, so little advice would work for them.
     """
     return tuple(_registry(minor) for minor in kernel_tables.tabulated() if minor >= _ADVISED)
 

@@ -1,4 +1,4 @@
-"""Finds a dtype with a GPU kernel to replace the dtype of a variable or tensor without one.
+"""Finds a replacement for the dtype of a variable or tensor that has no GPU kernel.
 
 The results hold for all TensorFlow versions from 2.12 on that have tables.
 """
@@ -24,7 +24,7 @@ from traceanalyzer.placement.registry import registries
 
 
 class Target(NamedTuple):
-    """A dtype to cast to, and what the cast loses ("" if nothing)."""
+    """A dtype to cast to, and the loss that the cast causes ("" if none)."""
 
     dtype: str
     loss: str
@@ -107,16 +107,16 @@ class VariableUses:
         self._types: dict[int, tuple[str, ...] | None] = {}  # of resources
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the dtypes with which all ops that use a variable have GPU kernels, best first.
+        """Return the dtypes for which all ops that use a variable have GPU kernels, best first.
 
-        Return None if no use can be checked, or if there are too many.
+        Return None if no use can be checked, or if there are too many uses.
         """
         if id(resource) not in self._types:
             self._types[id(resource)] = _types(resource.dtype, self._of_resource(resource))
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return the same as `types_of_resource`, for a variable that a node creates."""
+        """Return these dtypes for a variable that a node creates; see `types_of_resource`."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
@@ -145,7 +145,7 @@ class VariableUses:
                     yield _Use(graph.ops[taker], known, name)
 
     def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
-        """Return the consumers of a node's output, each with the position of its input."""
+        """Return the consumers of a node's output, each with the index of the consuming input."""
         if id(graph) not in self._consumers:
             known = self._consumers[id(graph)] = defaultdict(list)
             for taker, inputs in enumerate(graph.inputs):
@@ -161,7 +161,7 @@ def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
 
 
 def attribute_at(op: str, attributes: Attributes, slot: int) -> str:
-    """Return the name of the attribute with the dtype of input `slot`, or "" if unknown."""
+    """Return the name of the attribute that gives the dtype of input `slot`, or "" if unknown."""
     definition = definition_of(op)
     for argument in () if definition is None else definition.inputs:
         if argument.type_list_attr:

@@ -1,4 +1,4 @@
-"""The `tf.device` scopes around recorded ops, and the devices they request on another machine.
+"""Finds the `tf.device` scopes around ops, and the devices they request on another machine.
 
 A scope can request the device of an object, and that device differs between machines. An optimizer
 creates its slots on the device of the variable (`add_variable_from_reference` of
@@ -111,7 +111,7 @@ def scopes_of_eager(
 def _of_owners(
     capture_file: CaptureFile, scopes: Iterable[Scope], below: int = document.LARGEST
 ) -> Iterator[Scope]:
-    """Replace scopes that request an object's device with the scopes that gave it this device."""
+    """Replace scopes that request an object's device with the scopes that put the object there."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         origin = scope.origin
@@ -124,7 +124,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return the scopes before any request for another device type, and whether there is one."""
+    """Return the scopes before any that requests another device type, and whether one does."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)
@@ -173,7 +173,7 @@ class ReadDevices:
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
-        """Return a graph with its device requests translated; `host` is the recorded CPU."""
+        """Return a graph with its device requests translated. `host` is the recorded CPU."""
         devices = list(graph.devices)
         for node, device in enumerate(graph.devices):
             is_bound = graph.ops[node] in ARGUMENTS or graph.ops[node] in RESULTS
@@ -201,7 +201,7 @@ class ReadDevices:
         return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
-        """Return the scope around a node, its inlined call, or its colocated node, if any."""
+        """Return the scope around a node, or around its inlined call or colocated node, if any."""
         definition, name = origin_of(function, graph, node)
         scopes = _scopes_around(self._capture_file, definition, name)
         if scopes is None:
@@ -219,8 +219,8 @@ class ReadDevices:
 def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     """Yield the scopes that may request a different device on another machine.
 
-    Such a scope requests a device that depends on the GPUs found, or the device of a function's
-    result or an unknown object. This includes scopes in imported graphs.
+    Such a scope requests a device that depends on the available GPUs, or the device of a
+    function's result or of an unknown object. This includes scopes in imported graphs.
     """
     for scope in capture_file.scopes:
         is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen

@@ -1,1 +1,1 @@
-"""The report: one document, rendered as an HTML page, as JSON, as Markdown, and in the terminal."""
+"""Builds the report, and renders it as HTML, JSON, Markdown, and terminal output."""

@@ -1,4 +1,4 @@
-"""The "About the trace" section: limits, devices, software, command, and glossary."""
+"""Builds the "About the trace" section: limits, devices, software, command, and glossary."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -141,6 +141,6 @@ def about(run: Run) -> b.Section:
 
 
 def health_lines(run: Run) -> tuple[b.Text, ...]:
-    """Return the trace's limits, most severe first. Leave out the name of an only host."""
+    """Return the trace's limits, most severe first. Omit the host's name if there is only one."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
     return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))

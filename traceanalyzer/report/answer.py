@@ -1,4 +1,4 @@
-"""The answer at the top of the report: what happened, what it costs, where, and what to do."""
+"""Builds the report's answer: what happened, what it costs, where, and what to do."""
 
 from collections import defaultdict
 from typing import Final
@@ -167,7 +167,7 @@ def _of_a_step(facts: PageFacts, us: float) -> Text:
     if facts.has_steps and facts.steps != 1:
         return t.fill("{} per step ({} of the mean step, {})", t.time(us), share, whole)
     step = " step" * facts.has_steps
-    return t.fill("{} of the {}{} recorded ({})", t.time(us), whole, step, share)
+    return t.fill("{} of the recorded {}{} ({})", t.time(us), whole, step, share)
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:

@@ -1,4 +1,4 @@
-"""Build the report from a diagnosis: the data, limited in size, and the page."""
+"""Builds the report from a diagnosis: its data, limited in size, and its page."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The changes in the report: a table, and a card for each change."""
+"""Builds the report's table of changes, and a card for each change."""
 
 import ast
 import re
@@ -188,7 +188,7 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
         for blocker in finding.blockers
     ]
     if len(items) > 1:
-        yield b.Note(text=("Blockers. Fix all of them: removing one is not enough.",))
+        yield b.Note(text=("Fix all of these blockers: removing one is not enough.",))
         yield b.Bullets(items=tuple(dict.fromkeys(items))[:_MOST_EVIDENCE])
     links = [
         (b.Link(text=f"change {number[n]}", to=f"change-{n}"),) for n in change.needs if n in number
@@ -246,7 +246,7 @@ def _ruled_out(facts: PageFacts, change: Change, found: list[Finding]) -> Iterat
 
 
 def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
-    """Yield the path of data from a GPU to CPU ops and back, with mean bytes per run of the ops."""
+    """Yield the path of data from a GPU to CPU ops and back, with mean bytes per execution."""
     transfers = facts.run.transfers
     to_host, to_device = (transfers["direction"] == direction for direction in ("d2h", "h2d"))
     arriving = transfers[to_host & transfers["consumer"].isin(ops["op_id"])]
@@ -268,7 +268,7 @@ def _data_path(facts: PageFacts, ops: pd.DataFrame) -> Iterator[b.DataPath]:
 
 
 def _path_end(copies: pd.DataFrame, end: str, bytes_after: float | None) -> Sequence[b.PathStep]:
-    """Return the "producer" or "consumer" (`end`) of the most bytes, as a step of a data path."""
+    """Return the "producer" or "consumer" (`end`) with the most bytes, as a step of a data path."""
     if copies.empty:
         return ()
     sizes = copies["bytes"].fillna(0).groupby(copies[f"{end}_name"].astype(object)).sum()

@@ -1,4 +1,4 @@
-"""The report as JSON, as an HTML page, and as Markdown."""
+"""Renders the report as JSON, HTML, and Markdown, and writes it to files."""
 
 import json
 import re
@@ -29,21 +29,21 @@ def write_report(
     json: str | Path | None = None,
     markdown: str | Path | None = None,
 ) -> Report:
-    """Write the report of a diagnosis in one or more forms, and return it."""
+    """Write the report of a diagnosis in one or more formats, and return it."""
     report = assemble(diagnosis)
     write_files(report, {"html": html, "json": json, "markdown": markdown})
     return report
 
 
 def write_files(report: Report, files: Mapping[Form, str | Path | None]) -> None:
-    """Write a report to files. All forms are rendered before the first file is written."""
+    """Write a report to files. All formats are rendered before the first file is written."""
     texts = {Path(file): text_of(report, form) for form, file in files.items() if file is not None}
     for file, text in texts.items():
         write_whole(file, text)
 
 
 def text_of(report: Report, form: Form) -> str:
-    """Return a report in one form."""
+    """Return a report in the given format."""
     if form == "json":
         return dumps(report)
     if report.page is None:

@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML file that loads nothing.
+"""Renders the report as one self-contained HTML file that loads nothing.
 
 Jinja renders all blocks that can be read without scripts. The page's script draws the other blocks,
 the figures, from JSON in an inert script element. The Content Security Policy allows only the
@@ -136,8 +136,8 @@ def environment() -> Environment:
 def _shown(value: object) -> object:
     """Return a value as the page shows it, with invisible characters replaced.
 
-    Jinja calls this on each expression before escaping it. Expressions inside Markup have been
-    through here already. An undefined name is returned as it is, so that Jinja raises its error.
+    Jinja calls this on each expression before escaping it. Markup is returned unchanged, since its
+    text was already replaced. So is an undefined name, so that Jinja raises its own error.
     """
     return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
 
@@ -160,7 +160,7 @@ def _bracket(bar: Bar) -> tuple[float, float] | None:
 
 
 def _row_link_column(row: tuple[Cell, ...]) -> int:
-    """Return the column for a row's link: the first with a cell that has no link of its own."""
+    """Return the column for a row's link, the first one whose cell has no link of its own."""
     for column, cell in enumerate(row):
         has_link = isinstance(cell, tuple) and any(isinstance(i, blocks.Link) for i in cell)
         if cell is not None and not has_link:
@@ -214,7 +214,7 @@ _RULES: Final = (
 
 
 def smaller(page: Page) -> Iterator[Page]:
-    """Yield the page, then smaller and smaller versions of it."""
+    """Yield the page, then increasingly smaller versions of it."""
     yield page
     for rule in _RULES:
         left_out: Counter[str] = Counter()
@@ -225,7 +225,7 @@ def smaller(page: Page) -> Iterator[Page]:
 
 
 def _trimmed(rule: _Rule, left_out: Counter[str], name: str, value: Any) -> Any:  # noqa: ANN401
-    """Return the value of a block's field, trimmed by the rule. Count omissions in `left_out`."""
+    """Return a field's value, trimmed according to the rule. Count omissions in `left_out`."""
     if isinstance(value, str) and name not in _KEYS and len(value) > rule.characters:
         left_out["middles of long texts"] += 1
         half = rule.characters // 2

@@ -1,4 +1,4 @@
-"""Input pipelines in the report: the verdict, the slow stages, and fixes."""
+"""Reports on input pipelines: the verdict, the slow stages, and fixes."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""The page as Markdown, for issues: one change, or as much of the page as fits."""
+"""Renders the page as Markdown for GitHub issues: one change, or as much as fits."""
 
 import re
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning
 
 
 def page_markdown(page: b.Page) -> str:
-    """Return the page as Markdown, cut to the largest size of a GitHub issue."""
+    """Return the page as Markdown, cut to fit in a GitHub issue."""
     lines = [f"# {_name(page.title)}", "", _text((" · ".join(page.facts),)), ""]
     lines += [f"**{_text(page.happened)}**", "", _text(page.next), ""]
     left_out: dict[str, int] = {}
@@ -55,7 +55,7 @@ def markdown_of(page: b.Page) -> dict[str, str]:
 
 
 def _accepted(finding_id: str) -> str:
-    """Return a budget entry that accepts a finding; the user fills in its reason and date."""
+    """Return a budget entry that accepts a finding. The user fills in the reason and the date."""
     return f'[[accepted]]\nid = "{finding_id}"\nreason = ""\nexpires = YYYY-MM-DD\n'
 
 

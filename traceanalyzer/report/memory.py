@@ -1,4 +1,4 @@
-"""Memory in the report: each allocator's peak, the ops that held the memory, and warnings."""
+"""Reports memory use: each allocator's peak, the ops that held the memory, and warnings."""
 
 from collections.abc import Iterator
 from itertools import chain

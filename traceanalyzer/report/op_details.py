@@ -1,4 +1,4 @@
-"""Details of single ops, for the page's drawer and `traceanalyzer analyze --op`."""
+"""Shows details of individual ops, for the page's drawer and `traceanalyzer analyze --op`."""
 
 import re
 from collections import defaultdict
@@ -11,7 +11,6 @@ import pandas as pd
 
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
 from traceanalyzer.op_values import recorded_values
 from traceanalyzer.placement.devices import device_text
@@ -46,7 +45,7 @@ class OpReasons:
 def ops_that_match(
     diagnosis: Diagnosis, expression: re.Pattern[str]
 ) -> tuple[list[OpReasons], int]:
-    """Return at most 20 ops whose name or type matches an expression, and how many match.
+    """Return up to 20 ops whose name or type matches an expression, and the number of matches.
 
     CPU ops come first. Within each group, ops are sorted by host time.
 
@@ -65,7 +64,7 @@ def ops_that_match(
         alike = get_close_matches(expression.pattern.lower(), lowered, n=_SUGGESTED)
         hint = f"similar types: {', '.join(lowered[name] for name in alike)}"
         if not alike:
-            hint = f"`traceanalyzer tables` lists all {counted(len(ops), 'op')}"
+            hint = "`traceanalyzer tables` lists all ops"
         msg = f"{msg}; {hint}"
         raise TraceAnalyzerError(msg)
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")

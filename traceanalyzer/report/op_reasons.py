@@ -1,4 +1,4 @@
-"""Explains why single ops ran where they did."""
+"""Explains why individual ops ran where they did."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
@@ -36,7 +36,7 @@ class _Reason(NamedTuple):
 
 
 class Reasoner:
-    """Finds the reasons for the placement of single ops."""
+    """Finds the reasons for the placement of individual ops."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         self._diagnosis = diagnosis
@@ -115,7 +115,7 @@ class Reasoner:
     def _reasons(
         self, op_id: str, cpu_op: CpuOp | None, findings: Sequence[Finding]
     ) -> tuple[_Reason, ...]:
-        """Return an op's blockers, and its findings with other causes."""
+        """Return the reasons for an op's placement: blockers, and findings with other causes."""
         blocked_by = []
         if cpu_op is not None:
             blocked_by = [self._blocked_by(cpu_op, each) for each in cpu_op.explanation.blockers]

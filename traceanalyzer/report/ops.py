@@ -1,4 +1,4 @@
-"""The "Ops" tab: one table of all ops."""
+"""Builds the "Ops" tab: one table of all ops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ops_tab(facts: PageFacts) -> b.Tab | None:
     blocks: list[b.Block] = [b.BigTable(id="ops-table", columns=columns, packed=packed)]
     if packed.rows < len(run.ops):
         left_out = counted(len(run.ops) - packed.rows, "op")
-        text = f"{left_out} with the least time are not on this page. All ops: "
+        text = f"Not on this page: the {left_out} with the least time. All ops: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR")
         blocks.append(b.Note(text=(text, command)))
     return b.Tab(id="ops", title="Ops", blocks=tuple(blocks))
@@ -113,7 +113,7 @@ def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes: the predicted ones if there is a prediction."""
+    """Return the titles of each op's causes, which are predicted ones if there is a prediction."""
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
     if there is not None:

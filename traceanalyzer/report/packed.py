@@ -1,4 +1,4 @@
-"""Compact tables of many rows: compressed columns of binary numbers and of distinct texts.
+"""Packs tables of many rows into compressed columns of binary numbers and distinct texts.
 
 The data is compressed in zlib's format (RFC 1950), which a browser's ``DecompressionStream`` calls
 ``deflate``, and then encoded in base64. Uncompressed, it consists of:
@@ -71,7 +71,7 @@ def pack(
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
-    """Return numbers as integer multiples of `1 / per` if they fit, or else as floats."""
+    """Return numbers as integer multiples of `1 / per` if they fit, otherwise as floats."""
     values = np.asarray(column.values)
     if values.dtype.kind != "i":
         values = values.astype(np.float64, copy=False)

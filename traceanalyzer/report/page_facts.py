@@ -1,4 +1,4 @@
-"""Figures of a run that several sections of the page share."""
+"""Computes facts about a run that several sections of the page share."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -36,7 +36,7 @@ class OpCounts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PageFacts:
-    """A diagnosed run, its changes, and the figures that the page shows."""
+    """A diagnosed run, its changes, and the facts that the page shows."""
 
     diagnosis: Diagnosis
     changes: tuple[Change, ...] = ()
@@ -79,7 +79,7 @@ class PageFacts:
 
     @cached_property
     def used(self) -> tuple[str, ...]:
-        """The kind of each device that computed, e.g. GPU."""
+        """The kind of each device that ran kernels, such as GPU."""
         names = [device.device or "" for device in self.devices]
         kinds = [name.rpartition("/device:")[2].partition(":")[0] for name in names]
         return tuple(filter(None, kinds))
@@ -98,12 +98,12 @@ class PageFacts:
 
     @cached_property
     def has_steps(self) -> bool:
-        """Whether figures are per step. If not, they cover the whole recording."""
+        """Whether times are per step. If not, they cover the whole recording."""
         return any(device.has_steps for device in self.devices)
 
     @cached_property
     def has_gpu_times(self) -> bool:
-        """Whether the trace shows when a device computed."""
+        """Whether the trace shows when a device ran kernels."""
         return any(device.device is not None for device in self.devices)
 
     @cached_property
@@ -179,7 +179,7 @@ class PageFacts:
 
     @cached_property
     def changes_of_op(self) -> dict[str, list[Change]]:
-        """The changes of each op, by op id."""
+        """The changes that affect each op, by op id."""
         found: dict[str, list[Change]] = defaultdict(list)
         for change in self.changes:
             for op_id in change.op_ids:

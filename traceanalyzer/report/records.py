@@ -1,4 +1,4 @@
-"""Convert analysis results to records of the report, with times in microseconds."""
+"""Converts analysis results to records of the report, with times in microseconds."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
@@ -23,7 +23,7 @@ _NONE_SUCH: Final = object()
 
 
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
-    """Return a record with the given values, and its other fields taken from `found` by name.
+    """Return a record with the given values, and with its other fields read from `found` by name.
 
     `found` is an object or a mapping. If it lacks `total_us`, `total_ps` is converted.
     """

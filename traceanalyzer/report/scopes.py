@@ -1,4 +1,4 @@
-"""The "Scopes" tab: the time spent in each name scope, as a tree.
+"""Builds the "Scopes" tab: the time spent in each name scope, as a tree.
 
 An op's name contains the scopes in which the op was created, separated by slashes: Keras layers,
 `tf.Module`s, and other `tf.name_scope`s.
@@ -40,7 +40,7 @@ def scopes_tab(run: Run) -> b.Tab | None:
     """Return the "Scopes" tab, or None if no op took any time.
 
     A CPU op's time is its host time. A device op's time is its kernel time; its host time, for
-    the launch, is shown separately. Events of the runtime are left out.
+    the launch, is shown separately. Runtime events are left out.
     """
     ops = run.ops[run.ops["role"] != Role.RUNTIME]
     is_host = ops["placement"].isin(_ON_THE_HOST).to_numpy()
@@ -93,7 +93,7 @@ def _paths(ops: pd.DataFrame) -> Iterator[list[tuple[str, str]]]:
 def _nodes(
     places: list[_Place], values: NDArray[np.float64], op_of: dict[int, str]
 ) -> Iterator[b.IcicleNode]:
-    """Yield the nodes with the most time. A node's other children become one node."""
+    """Yield the nodes with the most time. A node's other children are combined into one."""
     above = np.array([place[0] for place in places])
     # No node took longer than its parent, which comes first: the kept nodes form a tree.
     order = np.lexsort((np.arange(len(above)), -values[2], -values[0] - values[1]))

@@ -1,4 +1,4 @@
-"""Steps in the report: the data, the step bar, and the "Steps and input" tab."""
+"""Reports on steps: the data, the step bar, and the "Steps and input" tab."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -32,7 +32,7 @@ _EXACT_DIGITS: Final = 16  # numbers with fewer digits are exact as floats
 
 @once_per_run
 def steps_of(run: Run) -> m.Steps:
-    """Summarize the steps that took the most time, e.g. training rather than evaluation steps."""
+    """Summarize the kind of steps that took the most time, usually training steps."""
     if run.steps.empty:
         note = "the trace marks no steps, and nothing in it repeats exactly"
         return m.Steps(source="missing", note=note, count=0)
@@ -115,7 +115,7 @@ def step_bar(facts: PageFacts) -> b.Section | None:
     rest = f" Left out: {', '.join(left_out(kinds))}." if kinds and left_out(kinds) else ""
     note: b.Text = (f"Mean of {facts.steps:,} regular steps.{rest}",) if facts.steps > 1 else ()
     if len(devices) > _MOST_BARS:
-        note = (*note, f" {len(devices) - _MOST_BARS:,} more devices are in the timeline.")
+        note = (*note, f" The timeline shows {counted(len(devices) - _MOST_BARS, 'more device')}.")
     block = b.StepBar(unit="us", bars=bars, note=note)
     of = "a step" if facts.has_steps else "the recording"
     return b.Section(id="step", title=f"Where {of} goes", blocks=(block,))
@@ -142,7 +142,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
     recur = facts.has_steps and facts.steps >= _FEWEST_STEPS
     named: tuple[tuple[b.BarPart, str, int], ...] = (
         ("on_gpu", "On the GPU", counts.on_gpu),
-        ("on_cpu", "On the CPU in each step" if recur else "On the CPU", counts.on_cpu),
+        ("on_cpu", "On the CPU in every step" if recur else "On the CPU", counts.on_cpu),
         ("on_cpu_once", "On the CPU, not in every step", counts.on_cpu_once),
         ("unknown", "Unknown", counts.unknown),
     )
@@ -190,7 +190,7 @@ def _facts(steps: Steps | None, devices: Sequence[DeviceSteps]) -> Iterator[tupl
 
 
 def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
-    """Yield a chart of each step's parts on the device that computed least."""
+    """Yield a chart of each step's parts on the device that spent the least time computing."""
     device = min(devices, key=lambda d: d.mean_us().get("compute", 0.0) / (d.step_us or 1.0))
     yield b.Chart(
         style="bars",
@@ -219,7 +219,7 @@ def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
 
 
 def _numbers(steps: Sequence[str]) -> tuple[float, ...]:
-    """Return the step numbers, or the steps' positions if the numbers do not increase."""
+    """Return the step numbers, or the steps' positions if their numbers do not increase."""
     if all(step.isdecimal() and len(step) < _EXACT_DIGITS for step in steps):
         numbers = tuple(map(float, steps))
         if all(before < after for before, after in pairwise(numbers)):

@@ -1,4 +1,4 @@
-"""The page in the terminal.
+"""Prints the page in the terminal.
 
 The first screen has the answer, the step bar, and the changes, in at most 30 lines. The rest is
 printed on request. Names from traces are never interpreted as markup.

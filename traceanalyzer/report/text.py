@@ -45,7 +45,7 @@ def _code_point(character: str) -> str:
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Cut the middle out of text that is too long: an op's own name is at the end."""
+    """Cut the middle out of text that is too long, since an op's own name is at the end."""
     text = visible(text)
     if len(text) <= length:
         return text
@@ -74,7 +74,7 @@ def one_line(words: str) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return words as a sentence, with a capital at the start and a full stop at the end.
+    """Return words as a sentence, with an initial capital letter and a full stop.
 
     A name at the start, such as a file name, is not capitalized.
     """
@@ -101,13 +101,13 @@ def terms() -> dict[str, str]:
 
 
 def word(kind: str, value: str) -> str:
-    """Return the words in `words.toml` for a value of the given kind in the report's data."""
+    """Return the wording in `words.toml` for a value of the given kind in the report's data."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
 
 
 def phrase(key: str, /, **values: object) -> str:
-    """Return a text from `words.toml`, with the values filled in."""
+    """Return a phrase from `words.toml`, with the values filled in."""
     return str(_data("words")["text"][key]).format(**values)
 
 
@@ -165,7 +165,7 @@ def listing(items: Iterable[b.Text], most: int = 3) -> b.Text:
 
 
 def figure(value: float, unit: str) -> RoundedFigure:
-    """Format a value as every rendering shows it: three digits, a unit, and the exact value."""
+    """Format a value as all outputs show it: with three digits, a unit, and the exact value."""
     if unit == "us":
         return duration(value)
     if unit == "share":
@@ -183,7 +183,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
-    """Return text as a plain string, with code between `code` marks."""
+    """Return text as a plain string, with `code` as the quotation mark around code."""
     said = ""
     for inline in text:
         match inline:
@@ -218,7 +218,7 @@ def table_of(  # noqa: PLR0913 - what a table has
     caption: b.Text = (),
     ids: Iterable[b.Target] = (),
 ) -> b.Table:
-    """Return a table with its columns from `tables.toml`, except those without any value."""
+    """Return a table with the columns from `tables.toml`, except those without values."""
     columns = columns_of(name)
     known = tuple(c for c in columns if any(row.get(c.name) is not None for row in rows))
     return b.Table(

@@ -1,4 +1,4 @@
-"""Simplify blocks for the terminal and Markdown.
+"""Simplifies blocks for the terminal and Markdown.
 
 Charts that only the page can show are left out.
 """
@@ -18,7 +18,7 @@ _NOT_WRITTEN: Final = frozenset({"glossary"})
 
 
 class Quiet(NamedTuple):
-    """A line in a less prominent style than a note."""
+    """A line that is less prominent than a note."""
 
     text: b.Text
 
@@ -42,7 +42,7 @@ Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | CodeLines | b.Tab
 
 
 class Form(NamedTuple):
-    """The layout of an output: how much of each block to show, and how."""
+    """The layout of an output, which controls how blocks are shown and how much of them."""
 
     rows: int  # of a table
     columns: int  # of a table of all ops, or of flows

@@ -1,7 +1,7 @@
-"""The "Timeline" tab: all events, the arrows between them, and the largest gaps.
+"""Builds the "Timeline" tab: all events, the arrows between them, and the largest gaps.
 
-If there are too many events, consecutive short ones are merged: those that start in the same
-interval of four thresholds, if they and the gaps between them are shorter than one threshold. CPU
+If there are too many events, consecutive ones are merged if they start in the same interval of
+four thresholds, and if they and the gaps between them are shorter than one threshold. CPU
 ops with a known cause are merged only if they are a large part of all events.
 """
 
@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traceanalyzer.diagnosis import Diagnosis
-from traceanalyzer.format import counted, op_label
+from traceanalyzer.format import op_label
 from traceanalyzer.lanes import COPY, KINDS, EventName, HostLane, NameIndex, host_lanes
 from traceanalyzer.model import PackedTable
 from traceanalyzer.model import blocks as b
@@ -69,8 +69,8 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
     blocks: list[b.Block] = [timeline]
     events = timeline.events
     if events.merged_below_us is not None:
-        merged = f"{counted(events.merged_total, 'event')} shorter than "
-        drawn = " are drawn merged, without names. All events: "
+        merged = "Events shorter than "
+        drawn = f" ({events.merged_total:,}) are drawn merged, without names. All events: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR --events")
         blocks.append(b.Note(text=(merged, time(events.merged_below_us), drawn, command)))
     if shifted_us := shift_us(run):
@@ -82,7 +82,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
 
 
 def timeline_block(run: Run, explained: Collection[str]) -> b.Timeline | None:
-    """Return the timeline, or None without events. Ops in `explained` stay unmerged if possible."""
+    """Return the timeline, or None if empty. Ops in `explained` stay unmerged if possible."""
     names = NameIndex()
     found = [lane for host in run.hosts for lane in host_lanes(host, names) if len(lane.start_ps)]
     if not found:
@@ -141,9 +141,9 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Sequence[EventName], events: Events
 ) -> tuple[list[EventName], NDArray[np.int64]]:
-    """Return the names to keep, and the row in them for each old name.
+    """Return the names to keep, and each old name's index among them.
 
-    The names with the most time are kept. Other events, and merged ones, are named by kind.
+    The names with the most time are kept. Other events and merged events are named by kind.
     """
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names))
     used = np.bincount(events.what, minlength=len(names)) > 0
@@ -231,7 +231,7 @@ def fewer(
 
 
 def _merged(events: Events, first: NDArray[np.int64], kinds: NDArray[np.int64]) -> Events:
-    """Merge groups of events, given the first of each. A group has its longest event's kind."""
+    """Merge groups of events that begin at `first`. A group has its longest event's kind."""
     what = events.what
     is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
     took = (events.end_ps - events.start_ps).clip(0, _LONGEST_PS)

@@ -1,4 +1,4 @@
-"""Transfers in the report: their ops, small transfers, device-to-host syncs, and round trips."""
+"""Reports on transfers: their ops, small transfers, device-to-host syncs, and round trips."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain

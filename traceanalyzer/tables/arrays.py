@@ -19,18 +19,18 @@ Test = Callable[[str], object]  # such as `pattern.fullmatch`
 
 
 def mask(flags: Iterable[object]) -> Flags:
-    """Return the truth values of some objects as an array of bool."""
+    """Return the truth values of objects as a Boolean array."""
     return np.fromiter(map(bool, flags), np.bool_)
 
 
 def named_like(plane: Plane, is_wanted: Test) -> Ints:
-    """Return the indices of events whose name passes the test. Test each distinct name once."""
+    """Return the indices of events whose name passes a test. Each distinct name is tested once."""
     wanted = mask(map(is_wanted, plane.names))
     return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def matches(column: Strings, is_wanted: Test) -> Flags:
-    """Return a mask of the strings that pass the test. Each distinct string is tested once."""
+    """Return a mask of the strings that pass a test. Each distinct string is tested once."""
     return pick(mask(map(is_wanted, column.values)), column.codes, missing=False)
 
 
@@ -158,7 +158,7 @@ def in_line_order(plane: Plane) -> Ints:
 
 
 def nested(plane: Plane, order: Ints) -> events.Nested:
-    """Return a plane's events for native code. `order` is from `in_line_order`."""
+    """Return a plane's events as native code takes them. `order` is from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 
@@ -184,6 +184,6 @@ def is_outermost(plane: Plane, event: Ints) -> Flags:
 
 
 def self_durations(duration_ps: Ints, parent: Ints) -> Ints:
-    """Return each event's duration without its children. `parent` is -1 for outermost events."""
+    """Return each event's duration minus its children's. `parent` is -1 for outermost events."""
     own: Ints = np.maximum(duration_ps - sum_by(parent, duration_ps, len(duration_ps)), 0)
     return own

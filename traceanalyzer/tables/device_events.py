@@ -1,10 +1,10 @@
-"""The kernels and transfers on one host's devices, and the calls that launched them.
+"""Collects the kernels and transfers on one host's devices, and the calls that launched them.
 
 A call and the work that it launches share a correlation id. The launch is unknown if several calls
 have that id.
 
 The profiler aligns device clocks with the host's clock, but not exactly. If work begins before its
-launch, the device's clock is early by the difference. If a call launches many kernels
+launch, the device's clock is behind by the difference. If a call launches many kernels
 (`cuGraphLaunch`), only the first shows this. Clocks also drift, so some work is even earlier.
 """
 
@@ -60,7 +60,7 @@ class DeviceEvents:
     duration_ps: Ints
     correlation_id: Ints  #: 0 if not recorded
     launch: Ints  #: event of the host plane that launched it, -1 if unknown
-    early_ps: Ints  #: by how much the clock of its device is early
+    early_ps: Ints  #: how far the clock of its device is behind
     function: Strings  #: function it was launched in, if known
     op: Strings  #: op it was launched for, `name:Type`, or none
     producer: Strings  #: stat `from` of a transfer, or none
@@ -175,7 +175,7 @@ class Launched(NamedTuple):
     """The launch of each kernel or transfer."""
 
     call: Ints  #: index of the call, -1 if unknown
-    early_ps: Ints  #: by how much the clock of each device is early
+    early_ps: Ints  #: how far the clock of each device is behind
 
 
 def launched_by(
@@ -205,7 +205,7 @@ def launched_by(
 
 
 def _early_ps(late_ps: Ints, call: Ints, device: Codes, devices: int) -> Ints:
-    """Return how early each device's clock is, in picoseconds.
+    """Return how far each device's clock is behind, in picoseconds.
 
     Only the earliest work of each call counts, since later work waits for it. The most extreme 1%
     of calls are ignored, because work can have another call's id.

@@ -1,4 +1,4 @@
-"""The function that each event of a host ran in.
+"""Finds the function that each event of a host ran in.
 
 A trace names the functions that Python calls. It names neither the functions that tf.data calls nor
 the graphs that TensorFlow 1 sessions run. With a capture file, these are identified by the ops that
@@ -137,8 +137,8 @@ def _with_labels(
     """Name the functions of some calls.
 
     Args:
-        labels: Full names of functions by new label.
-        function_of_call: Full names of functions by step id.
+        labels: Full names of functions, keyed by their new labels.
+        function_of_call: Full names of functions, keyed by step id.
         keep_named: Whether to keep the names of functions that are already known.
     """
     values = (*host.function.values, *labels)

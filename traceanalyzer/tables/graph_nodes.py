@@ -1,4 +1,4 @@
-"""Finds the captured graph node of each op in a trace, with its device, types and source line.
+"""Finds the captured graph node of each op in a trace, with its device, types, and source line.
 
 A trace names the nodes that ran, after Grappler. Each is traced back to the placer's input, which
 has the requested device, to the function it was inlined from, and to the source line that created
@@ -73,7 +73,7 @@ def as_typed(device: str | None) -> str | None:
 
 
 class TensorTypes(NamedTuple):
-    """The types of a node's tensors as `float;int32`: "" without tensors, None if unknown."""
+    """The types of a node's tensors, such as `float;int32`: "" for no tensors, None if unknown."""
 
     inputs: str | None  #: `resource` for a handle, `float_ref` for a reference
     outputs: str | None
@@ -91,7 +91,7 @@ class NodeTypes:
         self.of = cache(self._find)
 
     def _find(self, op: str, index: int) -> TensorTypes:
-        """Return a node's types. `index` is that of its attribute set, or -1 if not recorded."""
+        """Return a node's types. `index` is its attribute set's index, or -1 if not recorded."""
         definition = None if index == UNKNOWN else self._nearest.registry.definition(op)
         if definition is None:  # an op from a custom op library
             return NOT_KNOWN
@@ -125,7 +125,7 @@ class GraphNodes:
         }
 
     def find(self, function: str, name: str, op_type: str) -> OpRecord | None:
-        """Return the record of an op that ran in a function or in one that this function calls."""
+        """Return the record of an op that ran in a function or in one that it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # created by graph partitioning
         own = self._in_function(function, name, op_type, is_its_own=True)
@@ -172,7 +172,7 @@ class GraphNodes:
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
-        """For each node name, the functions whose graphs contain the node, in order."""
+        """The functions whose graphs contain a node, in order, by node name."""
         graphs = [
             (graph.names, function.name)
             for function in self._capture_file.functions
@@ -200,7 +200,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look up an op in a function. `is_its_own`: the op is known to have run there."""
+        """Look up an op in a function. `is_its_own` means that it is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -284,7 +284,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Merge records, dropping types and devices that differ. None if lines or requests differ."""
+    """Merge records without differing types or devices. Return None if lines or requests differ."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

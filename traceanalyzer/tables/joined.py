@@ -91,7 +91,7 @@ def join_rows(
 
 
 def _has_own_optionals(capture_file: CaptureFile) -> bool:
-    """Return whether only the program itself creates optionals, and no library such as Keras."""
+    """Return whether the program itself, and no library such as Keras, creates optionals."""
     known = {signature.op for signature in capture_file.signatures}
     for function in capture_file.functions:
         known.add(function.name)
@@ -220,7 +220,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def eager_signatures(
     plane: Plane, order: Ints, capture_file: CaptureFile, session: int | None
 ) -> Codes:
-    """Return each event's signature, or -1 for events without a certain one."""
+    """Return each event's signature, or -1 if it is uncertain."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     marker = np.flatnonzero(mask(n == MARKER for n in plane.names)[plane.name_of[order]])

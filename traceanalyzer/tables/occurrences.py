@@ -1,10 +1,10 @@
 """Assigns the occurrences of ops and the kernels of a host to rows of its op table.
 
-An op appears on a host thread, on a device, or on both. In each place, its function, device or
+An op appears on a host thread, on a device, or on both. In each place, its function, device, or
 input types can be missing. Occurrences that differ only in such missing values are one op.
 
 There is an exception: below host tracer level 3, an op placed on a GPU leaves no host event. So a
-host event and a kernel of the same name are two ops, unless the kernel was launched in the event.
+host event and a kernel of the same name are two ops, unless the event launched the kernel.
 """
 
 import re
@@ -45,7 +45,7 @@ class _Label(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OpOccurrences:
-    """The op occurrences and kernels of one host, and their rows of the op table."""
+    """The op occurrences and kernels of one host, and their rows in the op table."""
 
     host: HostOps
     device: DeviceEvents
@@ -138,7 +138,7 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Return the label of each device event: that of the op it names, or else its launcher's.
+    """Return each device event's label: that of the op that it names, or else its launcher's.
 
     `launcher` is the label of the occurrence that launched each event, or -1. New labels are added
     to `labels`.
@@ -190,7 +190,7 @@ def _full_names(host: HostOps, device: Strings) -> Strings:
 
 
 def _fill_gaps(table: pd.DataFrame, is_graph_op: Flags, host_level: int, apart: list[int]) -> Flags:
-    """Fill missing values that have a single candidate. Return a mask of the devices filled."""
+    """Fill missing values that have a single candidate. Return a mask of the filled devices."""
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0
     # Eager ops of one type are many ops: the function or device of one says nothing about others.

@@ -1,4 +1,4 @@
-"""The op table: a row for each op of a host, with its durations and where it ran."""
+"""Builds the op table: a row for each op of a host, with its durations and where it ran."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
@@ -38,7 +38,7 @@ def op_rows(
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, except for the counts of transfers.
 
-    `host_index` is a part of op ids, since host names change between recordings.
+    `host_index` is part of op ids, since host names change between recordings.
     """
     rows, host, device = occurrences.rows, occurrences.host, occurrences.device
     n = len(rows)
@@ -99,7 +99,7 @@ def _texts(values: Iterable[str | None]) -> pd.Series:
 
 
 def _input_shapes(occurrences: OpOccurrences, records: Sequence[OpRecord | None]) -> pd.Series:
-    """Return the shapes of each op's inputs, if they are the same each time that it ran."""
+    """Return the shapes of each op's inputs, if they were the same in all of its runs."""
     shapes, row_of = occurrences.host.input_shapes, occurrences.of_occurrence
     lowest = np.full(len(records), len(shapes.values))
     highest = np.full(len(records), -1)
@@ -138,7 +138,7 @@ def _signature(input_types: str | None, record: OpRecord | None) -> str | None:
 
 
 def _launches(kernel_row: Ints, device: DeviceEvents, n: int) -> Ints:
-    """Estimate how often each op ran on a device: the count of its most frequent kernel."""
+    """Estimate how often each op ran on a device by counting its most frequent kernel."""
     known = pd.DataFrame({"row": kernel_row, "name": device.name.codes})[kernel_row >= 0]
     most = known.groupby(["row", "name"]).size().groupby(level="row").max()
     return most.reindex(np.arange(n), fill_value=0).to_numpy(np.int64).astype(np.int64)
@@ -168,7 +168,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return the parts of an eager op's key that come from its record; "" for a graph op."""
+    """Return the parts of an eager op's key that come from its record, or "" for a graph op."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame

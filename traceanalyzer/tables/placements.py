@@ -1,4 +1,4 @@
-"""Where each op ran, how certain that is, and the evidence ("witness") for it, strongest first.
+"""Finds where each op ran, how certain that is, and the evidence ("witness"), strongest first.
 
 `capture_file`     the partition that ran it, or the device and memory of an eager op's results
 `graph`            a graph of the program, unless an event is proof
@@ -235,7 +235,7 @@ def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None
 
     A send names the devices of both ends. A copy's end in GPU memory is an op on that GPU, but its
     end in host memory can be an op on the CPU, or an op on a GPU with this value in host memory.
-    The latter is usual for `_HostSend` and `_HostRecv` (graph_partition.cc): leave this end out.
+    The latter is usual for `_HostSend` and `_HostRecv` (graph_partition.cc): ignore this end.
     """
     functions = (*host.function.values, None)  # the last is that of code -1
     every_call = {

@@ -1,8 +1,8 @@
 """Lists the calls of a program's threads, and finds steps: sequences of calls that repeat.
 
-Wrong steps are worse than none. So the calls from one occurrence of a function or op to the next
-must mostly be equal, apart from occasional extra calls, e.g. to log. Only outermost calls count: a
-loop within a function does not consist of steps.
+Because wrong steps are worse than none, the calls from one occurrence of a function or op to the
+next must mostly be equal, apart from occasional extra calls such as logging. Only outermost calls
+count, since a loop within a function does not consist of steps.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(calls: Calls) -> Repeated | None:
-    """Find steps in a thread's calls, or else in the calls after it created its last variable."""
+    """Find steps in a thread's calls, or in its calls after it created its last variable."""
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]
@@ -187,14 +187,14 @@ def repeated(calls: Calls) -> Repeated | None:
 
 
 def _longest(calls: Calls) -> int:
-    """Return the function that takes the most time (on a tie, the first called), or -1."""
+    """Return the function that takes the most time (if tied, the first called), or -1."""
     total_ps = np.bincount(calls.label, weights=calls.end_ps - calls.start_ps)
     functions = dict.fromkeys(calls.label[calls.is_function].tolist())
     return max(functions, key=lambda label: float(total_ps[label]), default=-1)
 
 
 def _by_function(calls: Calls) -> Repeated | None:
-    """Begin a step at each call of the longest function if it takes at least half of the time."""
+    """Return one step per call of the longest function if it takes at least half of the time."""
     is_longest = calls.label == _longest(calls)
     duration_ps = calls.end_ps - calls.start_ps
     at = np.flatnonzero(is_longest)
@@ -210,7 +210,7 @@ def _by_function(calls: Calls) -> Repeated | None:
 
 
 def _by_ops(calls: Calls) -> Repeated | None:
-    """Begin a step at each occurrence of the most frequent op or function that qualifies.
+    """Return one step per occurrence of the most frequent op or function that qualifies.
 
     The pieces from each occurrence to the next must cover nearly all calls, and most pieces must be
     equal. Others may be longer, but less than twice as long: an op that runs for each variable of a
@@ -257,7 +257,7 @@ def _by_ops(calls: Calls) -> Repeated | None:
 
 
 def _usual_size(sizes: Ints) -> int:
-    """Return the piece size whose pieces together cover the most calls."""
+    """Return the size of the pieces that together cover the most calls."""
     return int(np.bincount(sizes, weights=sizes).argmax())
 
 

@@ -57,7 +57,7 @@ class GraphFinder:
     def of_functions(
         self, functions: Mapping[str, Sequence[TracedOp]], devices: Collection[str]
     ) -> CaptureFile:
-        """Return a capture file with the functions of a trace for which there is a graph.
+        """Return a capture file with those functions of a trace that have a graph.
 
         Args:
             functions: The ops that each function of the trace ran.
@@ -118,13 +118,13 @@ class GraphFinder:
         if not found:
             known = {name for graph in self._graphs for name in graph.graph.names}
             matching = sum(op.name in known for each in functions.values() for op in each)
-        share = f"{matching:,} of {counted(ops, 'op name')} match"
+        share = f"matching op names: {matching:,} of {ops:,}"
         if not found:
-            message = f"{files} has no graph that fits this trace ({share}), so it is not used"
+            message = f"no graph in {files} fits this trace ({share}), so none is used"
             return CaptureNote(id="unfitting_graphs", severity="info", message=message)
         number = f"{len(found)} of {counted(len(functions), 'function')}"
         message = (
-            f"{files} has graphs of {number} ({share}); "
+            f"found graphs of {number} in {files} ({share}); "
             "they may belong to other calls, so no answer from them is certain"
         )
         return CaptureNote(id="program_graphs", severity="info", message=message)

@@ -1,4 +1,4 @@
-"""The names and dtypes of the tables' columns. `schema.toml` describes each column."""
+"""Defines the names and dtypes of the tables' columns. `schema.toml` describes each column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The ops that TensorFlow placed on the CPU and that left no event in the trace.
+"""Finds the ops that TensorFlow placed on the CPU but that left no event in the trace.
 
 The capture file has TensorFlow's own final graph of each function, and the eager ops. At host
 tracer level 2, many of these ops leave no event (executor.cc): those with an asynchronous kernel,
@@ -49,7 +49,7 @@ _Guards: TypeAlias = frozenset[tuple[str, int]]
 
 
 class _Silent(NamedTuple):
-    """An op without an event, to become a row of the op table."""
+    """An op without an event, which becomes a row of the op table."""
 
     function: str | None
     type: str

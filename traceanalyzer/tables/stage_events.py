@@ -1,4 +1,4 @@
-"""The events of input pipelines (tf.data): requests for elements, function calls, and work.
+"""Finds the events of tf.data input pipelines: requests for elements, function calls, and work.
 
 TensorFlow writes an event, such as `Iterator::Root::Batch::Map`, for each element requested from a
 stage (dataset.h, DatasetBaseIterator::GetNext). The path leads from the end of the pipeline to the
@@ -187,7 +187,7 @@ class StageEvents:
         )
 
     def pipeline(self) -> Ints:
-        """Return the number of each event's pipeline. Pipelines are numbered by start.
+        """Return the number of each event's pipeline. Pipelines are numbered by start time.
 
         Two pipelines can have the same paths, and an iterator lives for one epoch. `parent_id`
         leads from an iterator to the last iterator of its pipeline. Two last iterators belong to

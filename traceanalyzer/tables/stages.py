@@ -1,4 +1,4 @@
-"""The table of input pipeline stages: their requests, durations, and settings."""
+"""Builds the table of input pipeline stages: their requests, durations, and settings."""
 
 import math
 import re
@@ -152,7 +152,7 @@ class _Stages:
         }
 
     def _largest(self, stat: str) -> Ints:
-        """Return a stat's largest value per stage: autotuning raises it as the program runs."""
+        """Return the largest value of a stat per stage, since autotuning raises it over time."""
         column = self._events.integers(stat)
         return self._maximum(self.row, np.where(column.present, column.values, -1))
 

@@ -66,8 +66,8 @@ _KERAS_FUNCTION: Final = re.compile(
 def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
     """Build one host's rows of the step table, from the first source that has steps.
 
-    1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
-       `TraceContext`, JAX' `StepTraceAnnotation`). Only the outermost of nested markers count. A
+    1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras's
+       `TraceContext`, JAX's `StepTraceAnnotation`). Only the outermost of nested markers counts. A
        step has its marker's name, or `train` or `test` for Keras.
     2. Calls of the function in which Keras runs a batch.
     3. The `Steps` lines that older profilers added for each device.
@@ -257,7 +257,7 @@ def step_kinds(
 
 
 def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return the sorted times when functions were traced or compiled, or kernels tuned."""
+    """Return the sorted times at which functions were traced or compiled, or kernels were tuned."""
     plane = host.plane
     prepares = mask(
         kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)

@@ -1,4 +1,4 @@
-"""The activity of each host thread and its triggers, which explain a device's idle time.
+"""Finds the activity of each host thread and its triggers, which explain a device's idle time.
 
 A thread's events are nested. Its segments are not: each moment belongs to the segment of the
 innermost event that shows the thread's state.
@@ -132,7 +132,7 @@ class ThreadActivity:
     calls: CallBounds
     #: The launch of each kernel, then of each transfer, in the order of their tables.
     launches: Launches
-    early_ps: Ints  #: by how much the clock of its device is early
+    early_ps: Ints  #: how far the clock of its device is behind
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
@@ -194,7 +194,7 @@ class _Events:
         self._outer = outer[inside][first]
 
     def parts(self, call: Ints) -> tuple[Ints, Ints]:
-        """Pair each index into `call` with its call and with each enclosing call."""
+        """Pair each index into `call` with its call and each enclosing call."""
         entry = np.arange(len(call))
         entries, calls = [entry], [call]
         for _ in range(_MOST_NESTED):

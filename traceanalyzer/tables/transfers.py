@@ -1,4 +1,4 @@
-"""The table of transfers, with the ops that produce and consume their values."""
+"""Builds the table of transfers, with the ops that produce and consume their values."""
 
 import re
 from typing import Final
@@ -51,7 +51,7 @@ def transfer_rows(
 
 
 def count_transfers(ops: pd.DataFrame, transfers: pd.DataFrame) -> pd.DataFrame:
-    """Return the op table with added columns for each op's transferred bytes and copy time."""
+    """Return the op table with columns added for each op's transferred bytes and copy time."""
     row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
     ends = [
         row_of.reindex(transfers[end].astype(object)).fillna(-1).to_numpy(np.int64)
@@ -168,8 +168,8 @@ def _ends(
 ) -> dict[str, object]:
     """Return the columns of producers and consumers for `rows` of the device events.
 
-    The transfer itself can name both; if not, the send that launched it does. Any other op that
-    launches a transfer reads a value back or copies a value in.
+    The transfer itself can name both. If it does not, the send that launched it does. Any other
+    op that launches a transfer reads a value back or copies a value in.
     """
     host, device, ops = occurrences.host, occurrences.device, occurrences.rows
     label = device.op.take(rows)

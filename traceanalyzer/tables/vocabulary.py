@@ -1,6 +1,6 @@
-"""The names that TensorFlow writes into a trace, and what they mean.
+"""Defines the names that TensorFlow writes into a trace, and their meanings.
 
-Comments give the source of a name: `xprof` is openxla/xprof, other files are TensorFlow's.
+Comments give the source of a name: `xprof` means openxla/xprof, and other files are TensorFlow's.
 """
 
 import re
@@ -107,7 +107,7 @@ def role_of_type(op_type: str) -> str:
 
 
 def placement_of_device(device: str) -> str:
-    """Return the placement for a device string: `gpu:0` for `/device:GPU:0`."""
+    """Return the placement for a device string, such as `gpu:0` for `/device:GPU:0`."""
     match = _DEVICE.fullmatch(device)
     if not match:
         return "unknown"

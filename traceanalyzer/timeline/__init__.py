@@ -1,1 +1,1 @@
-"""When each device computed, copied, or waited, and which host op it waited for."""
+"""Finds when each device computed, copied, or waited, and which host op it waited for."""

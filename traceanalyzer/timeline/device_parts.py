@@ -1,4 +1,4 @@
-"""The activity of each device and, when it was idle, the cause of its wait.
+"""Finds the activity of each device and, when it was idle, the cause of its wait.
 
 A device's time is cut into consecutive parts of one phase each. While a kernel ran, the device
 computed. While only a transfer ran, the device waited for the transfer. The rest is idle time. For
@@ -7,7 +7,7 @@ the events on that walk, not for events that merely ran at the same time.
 
 An op's *exposed* time is the idle time in which the walk passes through the op, plus the time in
 which only a transfer for the op ran. So the exposed times of all ops add up to at most the time in
-which no kernel ran. For several devices of a host, the mean is used. Waits for a compute op of
+which no kernel ran. If a host has several devices, the mean is used. Waits for a compute op of
 unknown placement do not count, as it may have run on the device. Waits for input always count.
 
 The profiler aligns the clocks of host and devices, but not exactly. If work begins before its

@@ -1,4 +1,4 @@
-"""The gaps of devices, grouped by cause.
+"""Groups the gaps of devices by cause.
 
 In a gap, a device runs neither a kernel nor a transfer. Without devices, gaps are the waits of the
 program's thread. Gaps form a group if the same op ran next and if most of their time was spent

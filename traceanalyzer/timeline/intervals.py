@@ -1,4 +1,4 @@
-"""Sets of times, as sorted intervals `[start, end)` that neither overlap nor touch."""
+"""Represents sets of times as sorted intervals `[start, end)` that neither overlap nor touch."""
 
 from collections.abc import Callable
 from typing import Final, NamedTuple

@@ -1,4 +1,4 @@
-"""Finds the ops that do not run in every step: set-up, checkpoints, the start of a fit.
+"""Finds the ops that do not run in every step, such as those of set-up and checkpoints.
 
 An op of a function counts as running whenever the function runs, because an op that became cheap
 leaves no event at host tracer level 2. Runs of a TensorFlow 1 session execute parts of a graph,
@@ -27,7 +27,7 @@ class Recurring(NamedTuple):
 
 
 def recurring(tables: HostTables) -> Recurring:
-    """Find the ops of a host that do not run in every step. If steps are unknown, find none."""
+    """Find the ops of a host that do not run in every step. If steps are unknown, mark none."""
     ops, threads = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)
@@ -63,7 +63,7 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
 def _in_regular_runs(
     of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the session ops in a session run where at least half of the ops recur."""
+    """Return a mask of the session ops in session runs in which at least half of the ops recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
     runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
     recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")

@@ -1,4 +1,4 @@
-"""The walk back in time from the end of a wait, through the events that caused the wait.
+"""Walks back in time from the end of a wait, through the events that caused the wait.
 
 From a device event, the walk goes to the thread that launched it, or to the device's earlier work.
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
@@ -45,7 +45,7 @@ _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 class Spans(NamedTuple):
-    """The intervals to attribute."""
+    """The intervals whose time is attributed."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -72,7 +72,7 @@ class Parts(NamedTuple):
 
     @property
     def is_exposed(self) -> NDArray[np.bool_]:
-        """A mask of the parts in which a device waited for a host op or for its transfer."""
+        """A mask of the parts in which a device waited for a host op or for the op's transfer."""
         waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
         return waited
 
@@ -92,7 +92,7 @@ class Parts(NamedTuple):
 
 
 def program_thread(threads: ThreadActivity | None) -> int:
-    """Return the program's thread that marked the most steps, or else the busiest; -1 if unknown.
+    """Return the program thread that marked the most steps, or else the busiest one, or -1.
 
     Ignore threads without recorded activity: JAX marks steps, but makes no TensorFlow calls.
     """

@@ -24,7 +24,7 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
 
     Args:
         trace: The trace as decoded, with times wrapped to 64 bits.
-        near_ns: The `Trace.origin_ns` of another host of the run; reused if the times fit with it.
+        near_ns: The `Trace.origin_ns` of another host of the run. It is reused if the times fit.
     """
     if all(_fits(plane) for plane in trace.planes):
         return trace

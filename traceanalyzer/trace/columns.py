@@ -1,4 +1,4 @@
-"""A trace in memory: its planes, lines, events, and stats as columns, named as in xplane.proto."""
+"""Stores the planes, lines, events, and stats of a trace as columns, named as in xplane.proto."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -54,7 +54,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """How much of a file could not be read."""
+    """The amount of a file that could not be read."""
 
     bytes_lost: int
     places: int  #: planes and lines that end early

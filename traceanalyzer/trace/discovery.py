@@ -87,7 +87,7 @@ class RunFiles:
 
 
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
-    """Find the runs at or below a path, newest first, with runs without a trace last.
+    """Find the runs at or below a path, newest first. Runs without a trace come last.
 
     A run's time comes from its name (`2021_02_03_21_48_13`) or else from its newest trace file.
 
@@ -111,7 +111,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     if stat.S_ISREG(mode):
         return (_single(root),)
     if not stat.S_ISDIR(mode):
-        why = "is a device, a pipe, or a socket; give a trace file or a log directory"
+        why = "this is a device, pipe, or socket; give a trace file or a log directory"
         msg = f"{printable(root)}: {why}"
         raise TraceFormatError(msg)
     seen: Counter[str] = Counter()
@@ -330,7 +330,7 @@ def _name_below(root: Path, directory: Path, *, is_whole: bool) -> str:
 
 # --- Why there is no trace ------------------------------------------------------------------------
 
-_RECORD: Final = "or record one with `traceanalyzer capture script.py`"
+_RECORD: Final = "or record a trace with `traceanalyzer capture script.py`"
 # Things found instead of a trace, best explanation first, and what to do.
 _INSTEAD_OF_TRACES: Final = {
     "run": "without files: the profiler did not finish, or its files were not copied; copy them",
@@ -355,7 +355,7 @@ def _why_no_trace(seen: Counter[str]) -> str:
             f"stopped{unread}; give the log directory itself"
         )
     return (
-        f"no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace){unread}; give the log "
+        f"no trace (HOST.xplane.pb, HOST.trace.json.gz, or local.trace){unread}; give the log "
         f"directory of a run, {_RECORD}"
     )
 
@@ -364,6 +364,6 @@ def _only_tool_data(tool_files: Iterable[str]) -> str:
     tools = sorted({match[1] for name in tool_files if (match := _TOOL_FILE.search(name))})
     kinds = f" ({', '.join(tools)})" if tools else ""
     return (
-        f"only data that TensorFlow converted for TensorBoard's tools{kinds}, no trace; copy "
+        f"only data that TensorFlow converted for TensorBoard's tools{kinds}, but no trace; copy "
         "HOST.xplane.pb or HOST.trace.json.gz from the recording machine, or record again"
     )

@@ -61,7 +61,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
 def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
     status = host_file.path.stat()
     if not stat.S_ISREG(status.st_mode):
-        what = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
+        what = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, pipe, or socket"
         msg = f"this is {what}, not a file; give a trace file or a log directory"
         raise TraceFormatError(msg)
     if status.st_size == 0:
@@ -218,7 +218,7 @@ def _not_a_trace(head: bytes) -> str:
 def _is_mangled(head: bytes) -> bool:
     """Return whether a program treated the file as text and replaced all invalid bytes.
 
-    Such a file is valid UTF-8 with many U+FFFD.
+    Such a file is valid UTF-8 with many U+FFFD characters.
     """
     return head.count(_REPLACEMENT) > 1 and _is_utf8(head)
 

@@ -1,4 +1,4 @@
-"""Limits of a trace file: the memory that its report needs, and its decompressed size."""
+"""Limits the memory that a trace's report needs, and the decompressed size of a trace file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _MAGIC: Final = b"\x1f\x8b"
 
 
 class DamagedGzipError(TraceFormatError):
-    """Compressed data cannot be read to its end."""
+    """Raised if compressed data cannot be read to its end."""
 
     def __init__(self, message: str, bytes_lost: int) -> None:
         super().__init__(f"{message}; copy it again, or record again")
@@ -75,7 +75,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         max_bytes: Refuse more decompressed bytes than this.
 
     Raises:
-        DamagedGzipError: The data is cut short or damaged. Data before the damage was yielded.
+        DamagedGzipError: The data is cut short or damaged. Data before the damage has been yielded.
         TraceTooLargeError: It decompresses to more than the limits allow.
     """
     limit = MAX_BYTES if max_bytes is None else min(max_bytes, MAX_BYTES)
@@ -119,7 +119,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
 
 
 def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress byte by byte up to the damage: the failed call discarded the data before it."""
+    """Decompress the data before the damage byte by byte, since the failed call discarded it."""
     pieces: list[bytes] = []
     with suppress(zlib.error):
         pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))

@@ -15,7 +15,7 @@ _EMPTY: Final = memoryview(b"")
 
 
 class BrokenMessageError(Exception):
-    """The bytes are not a message. `cut_short` says whether they end too early."""
+    """Raised if bytes are not a message. `cut_short` says whether they end too early."""
 
     def __init__(self, *, cut_short: bool = False) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class Message:
     """The fields of a message by number. If a field has several values, the last one counts.
 
     Raises:
-        BrokenMessageError: The bytes are not a message, or a field is of another type.
+        BrokenMessageError: The bytes are not a message, or a field has another type.
     """
 
     def __init__(self, data: int | bytes | memoryview) -> None:
@@ -62,7 +62,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview, int]]:
     The value of a varint is an unsigned number. Other values are bytes.
 
     Raises:
-        BrokenMessageError: The bytes are not a message. Fields before the damage were yielded.
+        BrokenMessageError: The bytes are not a message. Fields before the damage have been yielded.
     """
     at = 0
     while at < len(data):

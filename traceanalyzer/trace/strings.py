@@ -1,4 +1,4 @@
-"""Columns of strings and integers, and access to the strings at positions in a file."""
+"""Stores columns of strings and integers, and reads the strings at positions in a file."""
 
 from __future__ import annotations
 

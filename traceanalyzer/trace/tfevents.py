@@ -1,7 +1,7 @@
 """Reads TensorFlow's version and recorded graphs from the events files beside a profile.
 
 A trace does not record the TensorFlow version, but a graph in an events file has a producer number.
-TensorFlow increments this number every day, and each release keeps the number of its day.
+TensorFlow increments this number every day, and each release has a fixed number.
 """
 
 import os
@@ -73,7 +73,7 @@ def tf_version(run: RunFiles) -> VersionSighting | None:
         if not recorded:
             source = f"GraphDef producers in {disagree}"
             return VersionSighting(value=" or ".join(versions), source=source)
-        source += f", the nearest in time of {disagree}"
+        source += f", nearest in time among {disagree}"
     return VersionSighting(value=versions[0], source=source)
 
 

@@ -1,4 +1,4 @@
-"""Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the xplane.
+"""Reads the JSON for Chrome's trace viewer that TensorFlow 2.2 to 2.10 saved beside the XSpace.
 
 A process is a plane, and a thread is a line. Times are in microseconds; arguments are strings. Op
 events are named by op type; `args.long_name` has the op's name. The list ends with an empty object.
@@ -48,7 +48,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     begin = _LIST.search(text)
     if begin is None:
         msg = (
-            "this is JSON but not a trace: it has no list `traceEvents`; give HOST.trace.json.gz "
+            "this is JSON but not a trace: it has no `traceEvents` list; give HOST.trace.json.gz "
             "or HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
@@ -70,7 +70,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     trace = builder.build()
     if trace.events and not any(_PLANE.fullmatch(plane.name) for plane in trace.planes):
         msg = (
-            "this is a trace of another program: no process is named as in TensorFlow's traces "
+            "this is a trace of another program: no process has a name that TensorFlow uses "
             "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
         )
         raise TraceFormatError(msg)
@@ -78,7 +78,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
 
 
 def _read_events(text: str, at: int, builder: TraceBuilder) -> tuple[int, int] | None:
-    """Read the list from `at` on. Return where damage begins and where it was noticed, or None."""
+    """Read the list from `at` on. Return where damage begins and where it was found, or None."""
     between = _BETWEEN.match(text, at)
     while between is not None and between[1] != "]":
         at = between.end()

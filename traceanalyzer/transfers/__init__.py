@@ -1,1 +1,1 @@
-"""Transfers between ops: sources, targets, costs, and round trips."""
+"""Analyzes transfers between ops: sources, targets, costs, and round trips."""

@@ -1,4 +1,4 @@
-"""The costs of a run's transfers: small transfers, device-to-host syncs, and round trips."""
+"""Finds the costs of a run's transfers: small transfers, device-to-host syncs, and round trips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of transfers between ops or between devices, and its export to files."""
+"""Builds the graph of transfers between ops or between devices, and exports it to files."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _Group = tuple[str, Sequence[_SharedEnd]]
 
 
 def transfer_flows(traffic: Traffic, ops: pd.DataFrame) -> Flows:
-    """Return all transfers as flows between groups of ops; each transfer is in one flow.
+    """Return all transfers as flows between groups of ops. Each transfer is in one flow.
 
     Heavy scopes are divided into inner scopes while there is room. An op's weight is the sum of its
     shares of bytes, time, and number of transfers, so that many small transfers matter, too.
@@ -122,7 +122,7 @@ def _divided(ends: Iterable[_SharedEnd], most: int) -> list[_Group]:
 
 
 def _parts(ends: Iterable[_SharedEnd], depth: int) -> list[list[_SharedEnd]]:
-    """Group ends by the first `depth` names of their paths. Ends with shorter paths stay alone."""
+    """Group ends by the first `depth` names of their paths. Shorter paths stay ungrouped."""
     by_path: dict[tuple[str, ...], list[_SharedEnd]] = defaultdict(list)
     for end in ends:
         alone = len(end.path) < depth

@@ -1,4 +1,4 @@
-"""Round trips: values leave a GPU for ops on the CPU and come back.
+"""Finds round trips, in which values leave a GPU for ops on the CPU and come back.
 
 With a capture file, the recorded graph shows the ops in between. Without one, only single ops that
 take a value from a GPU and send a value back are found.
@@ -53,7 +53,7 @@ class RoundTrip:
 
     @property
     def order(self) -> tuple[int, int, str, tuple[RoundTripOp, ...]]:
-        """Sort key: most bytes first, then most transfers."""
+        """The sort key: most bytes first, then most transfers."""
         return (
             -((self.arriving.bytes or 0) + (self.leaving.bytes or 0)),
             -((self.arriving.count or 0) + (self.leaving.count or 0)),
@@ -98,7 +98,7 @@ class _HostTransfers:
         return RoundTripOp(*(str(self.ops[c].iloc[row]) for c in ("op_id", "name", "type")))
 
     def round_trips_of_single_ops(self, known: Iterable[str | None]) -> Iterator[RoundTrip]:
-        """Yield the round trips of single ops, except ops of known round trips."""
+        """Yield the round trips of single ops, except ops in known round trips."""
         ops = self.ops
         computes = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE) & ~ops["is_eager"]
         members = set(ops["op_id"][computes]).difference(known)
@@ -167,7 +167,7 @@ class _PlacedGraph:
 
     @cached_property
     def _passable(self) -> nx.DiGraph[int]:
-        """The part of the graph on the CPU through which values can pass."""
+        """The part of the graph on the CPU that values can pass through."""
         ops = self.graph.ops
         roles = {op: role_of_type(op) for op in set(ops) - _NOT_ON_THE_WAY}
         passes = {op for op, role in roles.items() if role in {Role.COMPUTE, Role.RUNTIME}}
@@ -274,7 +274,7 @@ class _Recorded:
         takes: _ByNode,
         gives: _ByNode,
     ) -> RoundTrip:
-        """Return a round trip. `takes` and `gives` are arriving and leaving transfers by node."""
+        """Return the round trip of a part. `takes` and `gives` map nodes to their transfers."""
         arriving, leaving = (
             sorted(t for name, of in side.items() if placed.find(name) in part for t in of)
             for side in (takes, gives)

@@ -1,4 +1,4 @@
-"""A run's transfers with their sources, targets, links, steps, and overlap with kernels."""
+"""Measures a run's transfers: sources, targets, links, steps, and overlap with kernels."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Traffic:
     steps_of_host: Mapping[str, int]  #: how many steps each host has
 
     def per_step(self, transfers: pd.DataFrame) -> NDArray[np.int64]:
-        """Return the number of these transfers in each step of their hosts; empty without steps.
+        """Return the number of transfers in each step of their hosts, or [] if there are no steps.
 
         Here, a step lasts until the next one begins, since programs read values after a step.
         """

@@ -71,7 +71,7 @@ def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) ->
     ("load", "words"),
     [
         (Load(eager_ops=200_000), "for 200,000 eager ops"),
-        (Load(heap_bytes=HEAP_BYTES), "until the recording took 512 MB of memory"),
+        (Load(heap_bytes=HEAP_BYTES), "until the recording used 512 MB of memory"),
         (Load(free=0.09), "until less than 10% of the memory was free"),
     ],
 )
@@ -85,7 +85,7 @@ def fills(auto: AutoWindow) -> None:
     call(auto, 2, "__inference_init_3")
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES - 1)) is None
     ended = auto.looked(Load(heap_bytes=SET_UP_BYTES))
-    assert ended == End(f"until the recording took {SET_UP_BYTES >> 20} MB of memory")
+    assert ended == End(f"until the recording used {SET_UP_BYTES >> 20} MB of memory")
 
 
 def test_after_a_set_up_that_filled_the_window_steps_are_recorded(auto: AutoWindow) -> None:
@@ -121,7 +121,7 @@ def test_after_such_a_set_up_an_eager_loop_is_recorded(auto: AutoWindow, clock: 
     assert auto.awaits_eager_ops
     assert auto.next_look_s() == 1.0
     assert auto.looked(Load(eager_ops=900)) is None
-    assert auto.looked(Load(eager_ops=1000)) == Begin("from a loop of eager ops")
+    assert auto.looked(Load(eager_ops=1000)) == Begin("after a loop of eager ops began")
     clock.now += 20
     assert auto.looked(Load(eager_ops=9000)) == End("for 20 s")
 

@@ -112,7 +112,7 @@ def python_kind(value: Any) -> Any:
 
 
 class InputTypes:
-    """Finds the dtypes that the inputs of ops have as tensors."""
+    """Finds the dtypes that TensorFlow gives the inputs of ops."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -167,7 +167,7 @@ class InputTypes:
     def inputs(
         self, op: str, inputs: tuple[Any, ...], attributes: dict[str, Any]
     ) -> Iterator[tuple[Any, str | None, str]]:
-        """Yield each input tensor's value, its dtype, and the attribute that sets it (or "")."""
+        """Yield each input's value and dtype, and the attribute that sets the dtype (or "")."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
@@ -183,7 +183,7 @@ class InputTypes:
                 yield one, dtype, arg.type_attr if arg is not None else ""
 
     def outputs(self, op: str, dtypes: list[str | None]) -> dict[str, str | None]:
-        """Return the attributes that determine the dtypes of an op's outputs."""
+        """Return the attributes that set the dtypes of an op's outputs, given these dtypes."""
         arguments = self.op_def(op).output_arg
         is_plain = not any(a.number_attr or a.type_list_attr for a in arguments)
         pairs = zip(arguments, dtypes) if is_plain and len(arguments) == len(dtypes) else ()

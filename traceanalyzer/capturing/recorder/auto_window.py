@@ -1,14 +1,14 @@
 """The default window: finds the steps of a program while it runs.
 
 The limits come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). A
-session's file is a quarter of the size of its memory. Writing it takes 20 s per GB of memory, and
-3.5 times the memory. So a session ends when the heap has grown by 512 MB. A session without steps,
-which usually shows data preparation, ends after 64 MB: a map over 300,000 elements then takes 1.17
-times as long as without recording, and 1.3 times with 256 MB. Heap growth while a function is
-traced and first called is not counted: it is the program's graphs, 530 MB for Keras' MobileNetV2.
-The program's tensors cannot be separated from the session's memory, so they are counted. If the
-file is too small for the counted memory, recording begins again with a higher limit. An eager op
-takes 143 bytes of the file, a step of a small convolutional network 30 kB.
+session's file is a quarter of the size of its memory. Writing the file takes 20 s per GB of memory,
+and needs 3.5 times that memory. So a session ends when the heap has grown by 512 MB. A session
+without steps, which usually shows data preparation, ends after 64 MB. With this limit, recording a
+map over 300,000 elements makes it take 1.17 times as long; with 256 MB, 1.3 times. Heap growth
+while a function is traced and first called is not counted, because it belongs to the program's
+graphs (530 MB for Keras' MobileNetV2). The program's tensors are counted, because they cannot be
+told apart from the session's memory. If the file is too small for the counted memory, recording
+begins again with a higher limit. An eager op adds 143 bytes to the file, a CNN's step about 30 kB.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class AutoWindow(Window):
         return None if self.over else super().called(definition)
 
     def looked(self, load: Load) -> Action:
-        """Begin a session if an eager loop runs, or end one that is too large or long enough."""
+        """Begin a session if an eager loop runs, or end one that is complete or too large."""
         if not self.recording:
             is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
-            return self._begin_with(_EAGER, "from a loop of eager ops") if is_loop else None
+            return self._begin_with(_EAGER, "after a loop of eager ops began") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
             self._eager_ops_before = load.eager_ops
@@ -143,7 +143,7 @@ class AutoWindow(Window):
         return ended
 
     def written(self, size: int) -> Action:
-        """Begin a new session if the trace is small, because the program itself used the memory."""
+        """Begin a new session if the trace is too small to account for the growth of the heap."""
         ended_at = self._ended_at_bytes
         if size * HEAP_PER_BYTE >= ended_at:
             return None
@@ -224,7 +224,7 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Return the duration of the session, in words, if it is long enough; otherwise None."""
+        """Return why the session may end, such as "for 20 s", or None if it must go on."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S
@@ -243,7 +243,7 @@ class AutoWindow(Window):
         return self._calls() >= STEADY_CALLS or not is_silent
 
     def _calls(self) -> int:
-        """Return how often the most-called function was called since the steps began."""
+        """Return the number of calls of the most-called function since the steps began."""
         before, counts = self._before, list(self._counts.items())
         ranked = (n - before.get(k, 0) for k, n in counts if self._ranks.get(k) == self._rank)
         return max(ranked, default=0)

@@ -1,4 +1,4 @@
-"""Measures how much CPU time other processes take during a session."""
+"""Measures how much CPU time other processes use during a session."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SHORTEST_S = 0.2  # the kernel counts ticks of 10 ms
 
 
 class CpuUse:
-    """Use of the CPUs available to the program since this object was created."""
+    """Usage of the CPUs available to the program, since this object was created."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
         self._began = _seconds()
 
     def shares(self) -> dict[str, float]:
-        """Return the shares of CPU time that other processes took and that were idle, if known.
+        """Return the shares of CPU time that other processes used and that was idle; {} if unknown.
 
         They are unknown while child processes run: `os.times()` does not count their time.
         """

@@ -1,4 +1,4 @@
-"""TensorFlow's dumps of the placer's input and output graphs, and of the graphs that ran.
+"""Collects TensorFlow's dumps of the placer's input and output, and of the graphs that ran.
 
 After 2.12, TensorFlow writes a function's graph at about twenty stages of its instantiation if
 `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18 and 2.21), as protos
@@ -6,15 +6,15 @@ with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Three stages are kept: the pl
 output, and the partitions that ran. TensorFlow 2.12 writes the placer's input and output as text if
 `TF_CPP_VMODULE` raises the placer's log level (see `text_dumps`).
 
-TensorFlow logs every dump at level INFO, so a captured program does not log that level.
+TensorFlow logs every dump at level INFO, so the recorder turns this level off.
 
-The variables are set only in the C library: `os.environ` does not change. The folder is named by a
+The variables are set only in the C library: `os.environ` does not change. They name the folder by a
 descriptor that is closed on exec, so programs that the script starts write no dumps.
 
 Each epoch instantiates the functions of its datasets again. Dumping them again would take a sixth
 of the time of a small Keras epoch. So dumps are off while no new ones are expected: `dump_switch`
-turns them off, and the descriptor refers to a file instead of a folder, so that TensorFlow versions
-without that switch fail before they write.
+turns them off, and the descriptor is redirected to a file, so that dumps fail early in versions of
+TensorFlow without that switch.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def session_graph(number: int) -> str:
 class Dumps:
     """Requests dumps, and deletes unneeded ones as they appear.
 
-    The object is also the context manager for the first run of a function or signature: a
-    generator's frames would appear in the program's tracebacks.
+    The object itself is the context manager for the first run of a function or signature, because
+    a generator's frames would appear in the program's tracebacks.
     """
 
     def __init__(self, folder: str, journal: JournalWriter) -> None:
@@ -170,7 +170,7 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def has_session(self) -> None:
-        """Keep dumps on: each run of a v1 session may have another graph."""
+        """Keep dumps on, because each run of a v1 session may use another graph."""
         self._never_rests = True
         self.expect()
 
@@ -179,7 +179,7 @@ class Dumps:
         return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
 
     def are_of_graph(self, names: Iterable[str], number: int) -> None:
-        """Assign dumps to a session's graph, by the graph's number."""
+        """Assign dumps to the session graph with this number."""
         for name in names:
             self._of_graph[name] = number
             if number and name.startswith(SESSION):
@@ -188,7 +188,7 @@ class Dumps:
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def ran(self, number: int | None) -> None:
-        """Assign new dumps of partitions to a session's graph, or delete them if it is unknown."""
+        """Assign new dumps of partitions to a session graph; delete them if `number` is None."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
             self.are_of_graph(new, number)
@@ -320,8 +320,8 @@ def dump_switch() -> ctypes.c_ubyte | None:
     TensorFlow reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a
     global object that is never freed (util/debug_data_dumper.cc), and checks it at every stage of a
     function's instantiation. A dump that fails for lack of a folder still creates its proto, which
-    takes a tenth of the time of a loop of `model.predict`. So the recorder changes the byte that
-    says whether the optional has a value, but only if the object looks exactly as expected.
+    takes a tenth of the time of a `model.predict` loop. So the recorder changes the byte that says
+    whether the optional has a value, but only if the object looks exactly as expected.
 
     If the program has used TensorFlow before the capture, TensorFlow has read the variable when it
     was not set, or an earlier capture has ended. Then TensorFlow reads it again.
@@ -344,7 +344,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
 
 
 def flag_in(address: int, content: bytes) -> int | None:
-    """Return the address of the flag of the filter in an object; None if the filter is not `*`."""
+    """Find the filter `*` in the bytes of an object; return the address of its flag, or None."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

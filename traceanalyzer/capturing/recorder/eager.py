@@ -65,7 +65,7 @@ class EagerRecorder(RecorderPart):
 
     @property
     def eager_ops(self) -> int:
-        """Number of eager ops and calls in the current session, or since the last one."""
+        """The number of eager ops and calls in the current session, or since the last one."""
         return self._sequences.count() if self._sequences.is_on else self._counted
 
     def install(self) -> None:

@@ -58,7 +58,7 @@ def watch_ending(finish: Callable[[str], None]) -> None:
     """Finish the recording before the program ends, however it ends.
 
     Call this before the program's first line: exit handlers run in reverse order. `finish` is
-    called once, with a reason: `exit`, `signal`, `os._exit` or `os.exec`.
+    called once, with a reason: `exit`, `signal`, `os._exit`, or `os.exec`.
     """
     ending = _Ending.current = _Ending(finish)
     atexit.register(ending.at_exit)

@@ -1,7 +1,7 @@
 """The program's environment: variables, devices, options, and kernels of other libraries.
 
-This module also records the lines that choose the visible GPUs or query which GPUs exist: because
-of them, the program may behave differently on a machine with GPUs.
+This module also records the lines that choose or query GPUs, because such a program may behave
+differently on a machine with GPUs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _CPU = "CPU"  # the type of device in a question that is not about GPUs
 
 
 def variables() -> dict[str, str]:
-    """Return the environment variables that can affect devices, kernels, or rewrites.
+    """Return the environment variables that can affect devices, kernels, or graph rewrites.
 
     Call this before TensorFlow is imported: TensorFlow 2.12 sets some of them itself.
     """

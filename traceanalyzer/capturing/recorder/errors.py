@@ -111,7 +111,7 @@ def _write(
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[int, int]] | None:
-    """Return the `except` that will catch an error; None if there is none or it is unknown.
+    """Return the `except` clause that will catch an error; None if there is none or if unknown.
 
     The result is its file, its line, its function, and the first and last line of its body.
     """

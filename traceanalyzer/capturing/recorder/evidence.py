@@ -1,4 +1,4 @@
-"""Records the facts about a program that a trace lacks, and marks its steps."""
+"""Records the facts about a program that a trace lacks, and marks the program's steps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class EvidenceRecorder:
         before_call: Callable[[str], None],
         before_step: Callable[[], None] | None,
     ) -> None:
-        """Initialize; `before_step` is called when the program marks the start of a step."""
+        """Create all parts. `before_step` runs whenever the program marks the start of a step."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -126,15 +126,15 @@ class StepMarks(RecorderPart):
 
     A step lasts from one call of a function to the next. The function is the first one that a
     thread calls for the third time: TensorFlow traces a function in its first calls. The markers
-    are TensorFlow's own, events with `step_num` and `_r` (python/profiler/trace.py), so TensorBoard
-    shows step times, too.
+    have TensorFlow's format, events with `step_num` and `_r` (python/profiler/trace.py), so
+    TensorBoard shows step times, too.
 
     Programs mark steps with TensorFlow's class `Trace`. Every `tf.constant` also creates a `Trace`
     (framework/constant_op.py). Watching it takes 0.5 µs, so that module gets an unwatched copy.
     """
 
     def __init__(self, stepped: Callable[[], None] | None) -> None:
-        """Initialize; `stepped` is called when the program marks the start of a step."""
+        """Create the marker. `stepped` runs whenever the program marks the start of a step."""
         super().__init__()
         self._stepped = stepped
         self._counts: dict[tuple[int, str], int] = {}

@@ -30,7 +30,7 @@ known_files: dict[str, bool] = {}  # results of `is_user_file`
 
 
 def is_user_file(file: str) -> bool:
-    """Return whether a file is the user's: not Python's, not an installed package's, not ours.
+    """Return whether a file is the user's rather than Python's, an installed package's, or ours.
 
     `file` may also be a name in brackets, such as `<stdin>`.
     """
@@ -53,7 +53,7 @@ def _is_library_file(file: str) -> bool:
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file is part of an installed package (also by `pip install --target`)."""
+    """Return whether a file is part of a package, even if installed with `pip install --target`."""
     return any(part in path for part in _PACKAGES) or any(
         path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
@@ -124,7 +124,7 @@ def is_tracing() -> bool:
 
 
 def place_of(frame: FrameType | None) -> tuple[str, int, str] | None:
-    """Return the file, line and function name of a running frame, in the original source.
+    """Return the file, line, and function name of a running frame, in the original source.
 
     Functions that AutoGraph has converted run from generated files. If their source is unknown (in
     threads of a strategy), use the next outer user frame.

@@ -35,7 +35,7 @@ class FunctionRecorder(RecorderPart):
         dumps: Dumps,
         defined: Callable[[str], None],
     ) -> None:
-        """Initialize. Frame numbers that `origins.locations` returns refer to `scope_frames`."""
+        """Create the recorder. `scope_frames` resolves the frame numbers of `origins.locations`."""
         super().__init__()
         self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()

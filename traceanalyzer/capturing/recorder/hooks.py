@@ -137,13 +137,13 @@ def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable
 
 
 def hide_frame(error: BaseException) -> None:
-    """Remove the frame that caught an error from its traceback. A bare `raise` must follow."""
+    """Remove the frame that caught an error from the traceback. A bare `raise` must follow."""
     caught = error.__traceback__
     error.__traceback__ = caught.tb_next if caught is not None else None
 
 
 class _Unseen:
-    """A context manager that removes its frame from the traceback of errors."""
+    """A context manager that removes its own frame from the tracebacks of errors."""
 
     __slots__ = ()
 
@@ -190,7 +190,7 @@ def watch_import(
 class _Finder:
     """Reports the import of one module; other finders find the module.
 
-    The loader reports the import, because programs may request the module's spec long before.
+    The loader reports the import, because programs may request a spec long before they import it.
     Neither class has a base class: `importlib.abc` would import a dozen modules before the program
     can put modules of these names on its path.
     """

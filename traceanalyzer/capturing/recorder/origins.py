@@ -1,4 +1,4 @@
-"""The origin of a requested device: named in code, or taken from a variable, tensor, or machine.
+"""Records the origin of a requested device: code, a variable, a tensor, or the machine.
 
 `tf.device(v.device)` requests the device of `v`, which may differ on another machine. So while the
 recorder is installed, `.device` returns a different string object for each origin, and TensorFlow
@@ -42,8 +42,8 @@ Scope = Tuple[str, int, Optional[int]]
 def origin_of_outputs(number: int, scopes: list[Any]) -> int | None:
     """Return the device origin of an op's outputs, given its signature number and scopes.
 
-    If the innermost scope requests the device of another object, return that scope's origin.
-    Otherwise, a loop that requests the device of its results would get a new origin each time.
+    If the innermost scope requests the device of another object, return that scope's origin, so
+    that a loop that requests the device of its own results does not get a new origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
@@ -136,7 +136,7 @@ class Origins(RecorderPart):
         return self.named(name, None)
 
     def completed(self, found: str, d: Any, *_: Any, **__: Any) -> str:
-        """Return a completed device name with its origin; partial names count as named in code."""
+        """Return a full device name with its origin. Partial names count as named in code."""
         given = getattr(d, "name", d)
         is_known = id(given) in self._origins or not is_cpu_in_full(given)
         if is_known and "cpu" in str(given).lower():
@@ -173,12 +173,12 @@ class Origins(RecorderPart):
 
 
 def is_cpu_in_full(name: Any) -> bool:
-    """Return whether a device is the full name of a CPU, as `.device` returns it."""
+    """Return whether this is the full name of a CPU, as `.device` returns it."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
 def _of_line(opened: Frame | None) -> int | None:
-    """Return None if the code around a scope's line names the CPU, and `UNKNOWN` otherwise."""
+    """Return None (named in code) if the code around a line names the CPU, else `UNKNOWN`."""
     if opened is None:
         return UNKNOWN
     file, line, _, is_user = opened

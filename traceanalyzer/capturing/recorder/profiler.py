@@ -1,7 +1,7 @@
 """Sessions of TensorFlow's profiler: ours, with the requested levels, and the program's own.
 
 The Python API of TensorFlow 2.20 and 2.21 ignores its options (`session_manager.cc`): the levels
-are always 2 for the host, 1 for devices and 0 for Python. TensorFlow 2.12, 2.18 and 2.19 respect
+are always 2 for the host, 1 for devices and 0 for Python. TensorFlow 2.12, 2.18, and 2.19 respect
 the options (all tested), and so does the gRPC service `tensorflow.ProfilerService`. For other
 levels, the recorder starts this service in the program itself, and calls it over the loopback
 device with grpcio, which TensorFlow requires.
@@ -39,7 +39,7 @@ _SO_BINDTODEVICE = 25  # asm-generic/socket.h; Python's `socket` does not name i
 
 
 class ProfilerError(Exception):
-    """The profiler did not start, or wrote no trace; the message says why."""
+    """Raised if the profiler did not start or wrote no trace; the message says why."""
 
 
 def _is_on() -> bool:
@@ -50,7 +50,7 @@ def _is_on() -> bool:
 
 
 class Profiler:
-    """TensorFlow's profiler with the requested levels, one session at a time."""
+    """Runs TensorFlow's profiler with the requested levels, one session at a time."""
 
     def __init__(self, settings: Settings, journal: JournalWriter) -> None:
         from tensorflow.python.framework import versions
@@ -122,7 +122,7 @@ class Profiler:
                     "profiler_service_open",
                     "info",
                     "TensorFlow's profiler service, needed for the requested tracer level, "
-                    "listened on every address of this machine until the program ended",
+                    "listened on all network interfaces until the program ended",
                 )
             self._service.start(self.requested, self._scratch, self._host)
         except (ProfilerError, ImportError, OSError) as error:

@@ -28,7 +28,7 @@ _NOTABLE_CPU_S = 1.0  # tools that libraries run when they are imported take les
 
 
 class Settings(NamedTuple):
-    """What to record, and where to write it."""
+    """The recorder's options, and the paths that it writes to."""
 
     work: str  # folder of the journal and of TensorFlow's dumps
     logdir: str  # absolute; traces go to `plugins/profile/RUN/HOST.xplane.pb` in it
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
     @property
     def scratch(self) -> str:
-        """Folder that TensorFlow writes a trace to; `capturing.orchestrate` deletes it too."""
+        """The folder that TensorFlow writes a trace to. `capturing.orchestrate` deletes it, too."""
         return os.path.join(self.logdir, f".traceanalyzer-{self.run}")
 
 

@@ -64,7 +64,7 @@ class Recording:
         self._is_writing = False
 
     def begin(self, evidence: EvidenceRecorder) -> None:
-        """Start watching the program, after TensorFlow was imported."""
+        """Start watching the program; called after TensorFlow is imported."""
         try:
             self._evidence = evidence
             self._profiler = Profiler(self._settings, self._journal)
@@ -102,7 +102,7 @@ class Recording:
             self._wake.set()
             self._wanted = None
             if self._window.is_too_short():
-                self._drop_session("because it was shorter than the one before")
+                self._drop_session("because it was shorter than the previous recording")
             else:
                 self._end_session(_ENDS.get(reason, reason))
             self._end_script()
@@ -136,7 +136,7 @@ class Recording:
             self._look_if_needed()
 
     def _script_begins(self, script: ScriptSession) -> None:
-        """End our session before the program's own profiler begins: only one can run."""
+        """End our session before the program's own profiler begins, because only one can run."""
         with self._shielded():
             self._scripts += 1
             if self._session is not None:
@@ -174,7 +174,7 @@ class Recording:
 
     def _begin_session(self, reason: str) -> None:
         if self._session is not None:
-            self._drop_session("because it showed only the program's start")
+            self._drop_session("because it contained only the program's start")
         if not self._is_used or self._scripts:
             self._wanted = reason
             return
@@ -289,13 +289,13 @@ class Recording:
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:
-        """Hold the lock, delay signals, and suppress errors of the recorder."""
+        """Hold the lock, delay signals, and catch the recorder's errors."""
         with shielded(), self._lock:
             try:
                 yield
             except Exception as error:
                 self._is_idle = True
-                self._journal.failed("a part of the trace", error)
+                self._journal.failed("part of the trace", error)
 
 
 def _is_training() -> bool:

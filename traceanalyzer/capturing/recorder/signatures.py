@@ -73,7 +73,7 @@ class Signatures:
     # of scopes.
 
     def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
-        """Describe an op. `given` contains the names and values of attributes in turn."""
+        """Describe an op. `given` alternates between names and values of attributes."""
         inputs = tuple(inputs)
         known = self.types.attributes(key[0], inputs, given)
         takes: list[dict[str, Any]] = []
@@ -102,9 +102,9 @@ class Signatures:
         return number
 
     def is_new_instance(self, number: int) -> bool:
-        """Return whether TensorFlow instantiates a signature for the first time, and remember it.
+        """Return whether TensorFlow instantiates a signature for the first time, and record that.
 
-        TensorFlow reuses a kernel for the same op or function, scope, input devices and attributes
+        TensorFlow reuses a kernel for the same op or function, scope, input devices, and attributes
         (eager/execute.cc, GetOrCreateKernelAndDevice). Of the attributes, only those that name a
         function matter here, because only functions have graphs.
         """
@@ -158,7 +158,7 @@ class Signatures:
                     "signatures_left_out",
                     "warning",
                     f"the program ran more than {_MOST_SIGNATURES} different eager ops, so only "
-                    "the op types of the others are recorded",
+                    "the op types of the rest are recorded",
                 )
                 key, frame, inputs, attributes, origin = ("other", op), None, [], {}, UNKNOWN
                 if key in self.numbers:
@@ -284,7 +284,7 @@ class Sequences:
             thread.sequence = array("I")
 
     def mark(self, thread: _Thread) -> None:
-        """Add a marker to the trace that names the thread and the position in its sequence."""
+        """Add a marker to the trace, with the thread's number and the position in its sequence."""
         if self._session < 0:
             thread.left = 0
             return

@@ -71,7 +71,7 @@ def _functions_of(nodes: set[str], definitions: Mapping[str, frozenset[str]]) ->
 def _instantiated(functions: list[str], called_at: Mapping[str, float], time: float) -> str:
     """Return the function with the latest first call before a time.
 
-    If the program itself called none of them (datasets do), return the last function, or "".
+    If the program called none of them, as with functions of datasets, return the last, or "".
     """
     called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
     return max(called)[1] if called else functions[-1] if functions else ""

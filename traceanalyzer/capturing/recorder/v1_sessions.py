@@ -1,6 +1,6 @@
-"""Sessions of TensorFlow 1: their configurations, their graphs, and the dumps of each graph.
+"""Records sessions of TensorFlow 1: their configurations and graphs, and each graph's dumps.
 
-A session may have its own options (`ConfigProto`) for optimizers, devices and soft placement;
+A session may have its own options (`ConfigProto`) for optimizers, devices, and soft placement;
 otherwise those of `tf.config` apply (python/client/session.py, `BaseSession.__init__`, of 2.12 and
 2.21).
 

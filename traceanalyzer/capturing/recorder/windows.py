@@ -53,7 +53,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
-        return f"until the recording took {heap_bytes >> 20} MB of memory"
+        return f"until the recording used {heap_bytes >> 20} MB of memory"
     if load.free < LEAST_FREE:
         return f"until less than {LEAST_FREE:.0%} of the memory was free"
     return None
@@ -145,7 +145,7 @@ class WholeWindow(Window):
 
 
 class TimeWindow(Window):
-    """Records for `for_s` seconds, from `after_s` seconds after the import of TensorFlow."""
+    """Records for `for_s` seconds, starting `after_s` seconds after the import of TensorFlow."""
 
     def __init__(self, clock: Clock, after_s: float, for_s: float) -> None:
         super().__init__(clock)
@@ -198,8 +198,9 @@ class StepsWindow(Window):
 
     def why_nothing(self) -> str:
         name, count = max(self._counts.items(), key=lambda item: item[1], default=("", 0))
-        most = f"{name} had the most calls ({count})" if count else "no function was called"
-        said = f"the program marked {self._marked} steps" if self._marked else most
+        times = "once" if count == 1 else f"{count} times"
+        most = f"{name}, the most-called function, ran only {times}" if count else "no function ran"
+        said = f"the last marked step was {self._marked}" if self._marked else most
         return f"step {self._first} was not reached: {said}"
 
     def _counted(self, label: str, count: int) -> Action:

@@ -83,7 +83,7 @@ def substitute(op: str, nodes: Sequence[Attributes], function: str = "") -> Fix 
 
 
 def switch_of(op: str, frame: Frame) -> Fix | None:
-    """Return the fix that avoids a library's op with an option of that library, if known."""
+    """Return the fix that sets a library's option to avoid its op; None if no option is known."""
     path = frame.file.replace("\\", "/")
     for switch in _SWITCHES:
         if (

@@ -1,4 +1,4 @@
-"""Possible causes of an op that nothing explains, the most likely first.
+"""Finds possible causes of an unexplained op, the most likely first.
 
 The order is: causes that the trace shows, causes that are common, causes that the op's kernels
 allow, and causes that leave no mark in a trace. If the version of TensorFlow is unknown, it may be

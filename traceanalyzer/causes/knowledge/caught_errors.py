@@ -100,7 +100,7 @@ def seen_error(
 
 
 def _is_uncaught(capture_file: CaptureFile, error: CaughtError) -> bool:
-    """Return whether an error ended the program. It must be the only such error at its line."""
+    """Return whether an error ended the program; False if its line raised several errors."""
     line = error.where, error.raised[:1]
     times = sum((each.where, each.raised[:1]) == line for each in capture_file.errors)
     return times == 1 and any(
@@ -142,7 +142,7 @@ class Exhaustion:
 
     @property
     def is_on_host(self) -> bool:
-        """Whether host memory ran out, not a GPU's."""
+        """Whether host memory ran out, rather than GPU memory."""
         return "/device:CPU:" in self.device
 
     @property

@@ -1,4 +1,4 @@
-"""Phrases that findings share: ops and their lines, devices, blockers."""
+"""Phrases that findings share: ops and their lines, devices, and blockers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -108,7 +108,7 @@ def capitalized(text: str) -> str:
 
 
 def fix_of(entry: Mapping[str, Any], values: Mapping[str, str] | None = None) -> Fix:
-    """Return a fix that a TOML file describes, with values for its placeholders."""
+    """Return a fix from a TOML file, with its placeholders filled in."""
     filled: dict[str, Any] = {
         key: text.format_map(values) if isinstance(text, str) and values else text
         for key, text in entry.items()
@@ -149,7 +149,7 @@ def is_of_call(blocker: Blocker) -> bool:
 
 
 def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:
-    """Return the function that was called, by its Python name."""
+    """Return the Python name of the called function."""
     called = blocker.called_in if blocker.call is None else blocker.call.op
     if not called:
         return cpu_op.function or "the function"
@@ -213,10 +213,10 @@ def value_text(value: Json) -> str:
     names = [python_name(dtype) for dtype in dtypes_in(value)]
     if isinstance(value, list) and names:
         return f"[{', '.join(dict.fromkeys(names))}]"
-    return names[0] if names else "a value that was not recorded" if value is None else str(value)
+    return names[0] if names else "(not recorded)" if value is None else str(value)
 
 
 def dtypes_in(value: Json) -> list[str]:
-    """Return the dtypes in the value of an attribute; none if it was not recorded."""
+    """Return the dtypes in the value of an attribute; [] if the value was not recorded."""
     values = value if isinstance(value, list) else [value]
     return [v for v in values if isinstance(v, str)]

@@ -28,7 +28,7 @@ _WITH_SLOTS: Final = 4
 
 
 class OtherProcess(NamedTuple):
-    """A process of another program on a GPU, and its use of memory. An unknown name is ""."""
+    """The name ("" if unknown) and memory use of another program's process on a GPU."""
 
     name: str
     bytes: int | None
@@ -63,7 +63,7 @@ class GpuMemory:
         return room - (self.peak_bytes or 0)
 
     def room_words(self, name: str) -> str:
-        """Return a phrase for the memory that TensorFlow can use on the GPU, called `name`."""
+        """Return a phrase for the memory that TensorFlow can use on this GPU (`name`)."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
@@ -74,8 +74,8 @@ class GpuMemory:
         """A clause about the peak memory use and the memory that TensorFlow can use."""
         if self.peak_bytes is None:
             return f"TensorFlow may use {size_text(self.room_bytes or 0)} on GPU:{self.number}"
-        room = "" if self.room_bytes is None else f", of {self.room_words('it')}"
-        return f"GPU:{self.number} had {size_text(self.peak_bytes)} in use at its peak{room}"
+        room = "" if self.room_bytes is None else f" of {self.room_words('it')}"
+        return f"GPU:{self.number} used at most {size_text(self.peak_bytes)}{room}"
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
@@ -128,7 +128,7 @@ def driver_gpus(
 
 
 def _counts(recorded: object, key: str = "") -> dict[int, int]:
-    """Return the recorded byte counts of GPUs, by GPU number, without unknown ones."""
+    """Return the known byte counts of GPUs, by GPU number."""
     found = {}
     for device, value in (recorded if isinstance(recorded, dict) else {}).items():
         match = _DEVICE.search(device)
@@ -177,14 +177,14 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote:
         adverb = "likely" if certainty == "likely" else "possibly"
         text = (
             f"the data does not fit, which is {adverb} why the program keeps it on the CPU. "
-            "TensorFlow itself would not move it, but raise ResourceExhaustedError"
+            "TensorFlow itself would raise ResourceExhaustedError, not move the data"
         )
     evidence = observed("memory_size", f"{sizes}: {text}", "resources and devices")
     return MemoryNote(certainty=certainty, evidence=(evidence,))
 
 
 def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return a description and the total bytes of the variables that ops use or scopes create."""
+    """Return a text about the variables that ops use or scopes contain, and their total bytes."""
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     used = [b.resource for b in ops.blockers if _own_scope(b) and b.resource and b.resource.bytes]
     created = [
@@ -201,7 +201,7 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
         return f"{largest.name or 'the variable'} is {size_text(total)}", total
     lines = listed(sorted(line_text(scope) for scope in scopes))
     named = f", {largest.name}," if largest.name else ""
-    content = f"{counted(len(resources), 'variable')}; the largest{named} has"
+    content = f"{counted(len(resources), 'variable')}; the largest{named} is"
     contain = "scope at {} contains" if len(scopes) == 1 else "scopes at {} contain"
     size = f"{size_text(total)} ({content} {size_text(largest.bytes or 0)})"
     return f"the {contain.format(lines)} {size}", total
