@@ -99,7 +99,7 @@ def test_short_steps_that_wait_for_ready_batches_have_a_change(tmp_path: Path) -
     assert found.input_pipeline.verdict == "keeps_up"
     assert "hand over" in found.input_pipeline.text
     (change,) = [each for each in found.changes if each.kind == "input"]
-    assert change.title == "Fetch the batches of several steps per call"
+    assert change.title == "Fetch the batches for several steps in one call"
     assert change.saving.high_us == pytest.approx(300)
     assert change.saving.share == pytest.approx(0.3)
 

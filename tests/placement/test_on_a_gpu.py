@@ -76,9 +76,9 @@ def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() ->
     xla, fused, looped = differences(capture_file)
 
     assert "encoder (LSTM), decoder (LSTM)" in xla  # for both of them Keras leaves XLA out
-    assert "encoder (LSTM) as one cuDNN op" in fused
+    assert "encoder (LSTM) with cuDNN" in fused
     assert "decoder" not in fused
-    assert "recurrent_dropout=0.1 rules out cuDNN" in looped
+    assert "does not support recurrent_dropout=0.1" in looped
     assert not doubt_on_a_gpu(capture_file, _STEP)
 
 

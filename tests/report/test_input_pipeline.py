@@ -55,6 +55,6 @@ def test_a_shuffle_that_fills_its_buffer_is_told_beside_the_verdict(tmp_path: Pa
     assert found is not None
     assert found.verdict == "keeps_up"
     assert found.text.endswith(
-        "The first element took 900 ms because a shuffle filled its buffer of 2,048 elements "
-        "first. This happens once for each iterator, usually once an epoch."
+        "The first element took 900 ms because a shuffle had to fill its buffer of 2,048 elements. "
+        "This happens once for each iterator, usually once an epoch."
     )

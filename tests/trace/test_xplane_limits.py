@@ -121,11 +121,11 @@ def test_hostile_files_take_bounded_memory(name: str, part: int) -> None:
         (b"\x0a\x00" * (xplane.MAX_PLANES + 1), "planes"),
         (b"\x0a\x04\x1a\x00\x1a\x00" * (xplane.MAX_PLANES + 1), "planes"),
         (wire_of.plane(b"\x1a\x00" * (xplane.MAX_LINES + 1)), "lines"),
-        (b"\x12\x00" * (xplane.MAX_STRINGS + 1), "errors, warnings and hostnames"),
+        (b"\x12\x00" * (xplane.MAX_STRINGS + 1), "errors, warnings, and hostnames"),
     ],
 )
 def test_more_than_any_profile_has_is_refused(content: bytes, what: str) -> None:
-    with pytest.raises(TraceFormatError, match=rf"^a profile cannot have [\d,]+ {what}"):
+    with pytest.raises(TraceFormatError, match=rf"^the file has [\d,]+ {what}"):
         decode(content)
 
 

@@ -55,7 +55,7 @@ def _has_full_name(cpu_op: CpuOp, blocker: Blocker) -> bool:
 
 def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
-    return str(_OWNERS.get(name, "a strategy of tf.distribute"))
+    return str(_OWNERS.get(name, "a tf.distribute strategy"))
 
 
 CAUSE = Cause(__name__, match=match, describe=describe)

@@ -121,8 +121,8 @@ def _script(facts: MachineFacts, script: Script) -> Iterator[Check]:
         yield found("script_sees_gpu", count=counted(len(script.gpus), "GPU"))
     elif script.gpus is None and not hides:
         problem = script.ended if failure is None else f"{failure.step} {failure.text}"
-        lines = listed([str(line) for line in script.may_hide])
-        yield found("script_not_known", problem=problem, lines=lines and f"; read line {lines}")
+        lines = listed([f"line {line}" for line in script.may_hide])
+        yield found("script_not_known", problem=problem, lines=lines and f"; check {lines}")
     elif not hides and facts.answer is not None and facts.answer.gpus:
         yield found("script_sees_none", script="script.py")
 

@@ -135,5 +135,5 @@ def _shared(facts: MachineFacts) -> Iterator[Check]:
                 index=gpu.index,
                 free=size_text(gpu.free_bytes),
                 total=size_text(gpu.total_bytes),
-                others=f" (processes {pids})" if pids else "",
+                others=f" (used by PID {pids})" if pids else "",
             )

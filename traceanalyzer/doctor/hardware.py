@@ -149,12 +149,14 @@ def _too_old(facts: MachineFacts) -> Iterator[Check]:
         return
     oldest = table("versions")["oldest_driver"].get(str(needs[0]))
     version = numbers(facts.module_version or "")
-    fields = {"needs": needs[0], "oldest": oldest or "of that CUDA"}
+    driver = f"driver {oldest}" if oldest else f"the driver for CUDA {needs[0]}"
+    fields = {"needs": needs[0], "oldest": driver}
     if has is not None and has // 1000 < needs[0]:
-        yield found("driver_too_old", has=_dotted(has), how="cuDriverGetVersion()", **fields)
+        supported = f"CUDA {_dotted(has)}"
+        yield found("driver_too_old", has=supported, how="cuDriverGetVersion()", **fields)
     elif has is None and oldest and version and version < numbers(oldest):
         said = f"/proc/driver/nvidia/version: {facts.module_version}"
-        yield found("driver_too_old", has="of an older version", how=said, **fields)
+        yield found("driver_too_old", has="an older CUDA version", how=said, **fields)
 
 
 def _dotted(cuda: int | None) -> str:

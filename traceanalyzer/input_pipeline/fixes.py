@@ -116,7 +116,7 @@ class _Changes:
         accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
         high = min(max(wait - best_ps, 0.0), wait)
         low = min(max(accounted - worst_ps, 0.0), high) * surely
-        cpus = "as many CPUs as it needs" if self._cpus is None else counted(self._cpus, "CPU")
+        cpus = "as many CPUs as needed" if self._cpus is None else counted(self._cpus, "CPU")
         texts = {
             name: text.strip().format(cpus=cpus, **words)
             for name, text in _TEXTS[kind + variant].items()

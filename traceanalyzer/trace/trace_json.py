@@ -71,7 +71,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     if trace.events and not any(_PLANE.fullmatch(plane.name) for plane in trace.planes):
         msg = (
             "this is a trace of another program: no process has a name that TensorFlow uses "
-            "(/host:CPU, /device:GPU:0); give a trace of TensorFlow's profiler"
+            "(/host:CPU, /device:GPU:0); pass a trace from TensorFlow's profiler"
         )
         raise TraceFormatError(msg)
     return trace

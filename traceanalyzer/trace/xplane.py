@@ -33,7 +33,7 @@ _STRING_BYTES = 128
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
 _WORTH_THREADS = 1 << 20  # bytes; fewer are not worth starting threads
 _ERRORS, _WARNINGS = 2, 3  # field numbers in XSpace
-_GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
+_GIVE_A_TRACE = "pass a trace from TensorFlow's profiler"
 _Found = TypeVar("_Found")
 
 
@@ -81,17 +81,17 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
     msg = ""
     if why == wire.OVERRUN:
         msg = (
-            f"the file is cut short: the field at byte {stop:,} exceeds the {len(b):,} bytes of "
-            f"the file; copy it again, or record again"
+            f"the file is cut short: the field at byte {stop:,} extends past its end "
+            f"({len(b):,} bytes); copy it again, or record again"
         )
     elif why == wire.UNREADABLE and not n_planes:
         msg = f"this is not an XSpace: no field begins at byte {stop:,}; {_GIVE_A_TRACE}"
     elif len(b) and not n_planes and not n_strings:
-        msg = f"this is not an XSpace: it has no XSpace field; {_GIVE_A_TRACE}"
+        msg = f"this is not an XSpace: it contains no XSpace fields; {_GIVE_A_TRACE}"
     if msg:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
-    _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
+    _check_count(n_strings, MAX_STRINGS, "errors, warnings, and hostnames")
     tally.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
@@ -102,7 +102,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
 
 def _check_count(count: int, limit: int, what: str) -> None:
     if count > limit:
-        msg = f"a profile cannot have {count:,} {what} (limit {limit:,}); record again"
+        msg = f"the file has {count:,} {what} (limit: {limit:,}); record again"
         raise TraceFormatError(msg)
 
 
