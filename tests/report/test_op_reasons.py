@@ -206,7 +206,7 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     (found,) = of(diagnosis, "^AddV2$")
     (reason,) = reasons(found.on_a_gpu)
     assert reason.startswith("host_memory_kernel ")
-    assert "/device:GPU:0 and computed on the host" in notes(found.on_a_gpu)
+    assert "/device:GPU:0 but computed on the host" in notes(found.on_a_gpu)
     assert "The only blocker" not in notes(found.on_a_gpu)  # nothing keeps it from the GPU
     text = said(diagnosis, "^AddV2$")
     assert "T=int32 is registered with all data in host memory" in text

@@ -269,7 +269,7 @@ class Tables(Record):
 
 
 class Report(Record):
-    """The whole report."""
+    """The root of the JSON report."""
 
     schema_version: Literal[2] = SCHEMA_VERSION
     tool: ToolInfo

@@ -160,7 +160,7 @@ def _stays(cpu_op: CpuOp, *, is_on_gpu: bool, is_known: bool) -> str:
     stays = f"It {modal} be on the CPU there too."
     if is_on_gpu:
         device = device_text(cpu_op.explanation.blockers[0].requested_device)
-        stays = f"It {modal} be placed on {device} and computed on the host there, by design."
+        stays = f"It {modal} be placed on {device} but computed on the host, by design."
     return stays if is_known else f"{stays} The reason is unknown."
 
 

@@ -26,7 +26,8 @@ class Message:
     """The fields of a message by number. If a field has several values, the last one counts.
 
     Raises:
-        BrokenMessageError: The bytes are not a message, or a field has another type.
+        BrokenMessageError: The bytes are not a message, or a field that is read does not have the
+            expected type.
     """
 
     def __init__(self, data: int | bytes | memoryview) -> None:
