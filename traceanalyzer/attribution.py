@@ -94,7 +94,7 @@ def attribute(
 
 @contextmanager
 def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
-    """Catch an error of a cause and record it in `failed`, so that the other causes still run."""
+    """Catch an error that a cause raises and record it in `failed`; other causes still run."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
@@ -110,7 +110,7 @@ def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> 
 
 
 def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
-    """Return an op's matches, the leading one (`leads`) first, and its grouping keys.
+    """Return an op's matches, with a leading one (`CauseMatch.leads`) first, and its grouping keys.
 
     Ops with the same leading match share a finding if their other blockers have the same causes.
     """
@@ -145,7 +145,7 @@ def _match(
 
 
 def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
-    """Return a unique scope for each finding, with a number if only the line differs."""
+    """Return a unique string for each group; groups that differ only in the line get numbers."""
     # An edit of the program moves lines, but keeps their order.
     scopes: dict[_Keys, str] = {}
     used: Counter[str] = Counter()

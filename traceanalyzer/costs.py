@@ -183,7 +183,7 @@ class _Device:
         return self._waits[self.work.is_of(op_ids, self._waits)]
 
     def least_gain_ps(self, op_ids: Iterable[str]) -> float:
-        """Return the least time per step that moving ops saves on this device."""
+        """Return a lower bound on the time per step that this device saves if the ops run on it."""
         work, waits = self.work, self.waits_for(op_ids)
         proved = waits[waits["is_proved"] & waits["computes"]]
         is_own = work.is_of(op_ids, work.computed)

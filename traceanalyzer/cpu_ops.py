@@ -168,14 +168,14 @@ def _left_out(
     explanation: PlacementExplanation | None,
     explanations: ReplayedExplanations,
 ) -> bool:
-    """Return whether an op is on a GPU or idle, and record it if it is idle."""
+    """Return whether an op is on a GPU or does no work; in the latter case, record it."""
     if explanation is not None and _is_idle(row, record, explanations):
         analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
     return explanation is None or row.op_id in analysis.idle
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
-    """Return why an op that the placer puts on a GPU may be on the host, or ""."""
+    """Return why an op that is placed on a GPU may still run on the host, or ""."""
     is_of_session = is_session(record.function)
     if record.signatures:
         return ""
@@ -187,7 +187,7 @@ def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str: 
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
-    """Yield the ids of input pipeline ops with a node that might be placed off the CPU."""
+    """Yield the ids of input pipeline ops that may be placed on a device other than the CPU."""
     nodes = {
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
@@ -200,7 +200,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
-    """Yield each CPU op of a host with its explanation, and whether it is idle."""
+    """Yield each CPU op of a host with its explanation, and whether the op does no work."""
     joined = host.tables.joined
     graphs = None if joined is None else joined.graphs
     recorded = host.capture_file or graphs
@@ -255,7 +255,7 @@ def _by_graph(
 def _called_there(
     replayed: PlacementExplanation, inferred: PlacementExplanation
 ) -> PlacementExplanation:
-    """Return the replay, with certainty "likely" if other ops show a call on the CPU."""
+    """Return `replayed`, as "likely" if other ops also show a call of the function on the CPU."""
     kinds = {blocker.kind for blocker in inferred.blockers}
     if inferred.basis != "inference" or kinds != {BlockerKind.DEFAULT_DEVICE}:
         return replayed
@@ -311,7 +311,7 @@ def _is_idle(
     record: OpRecord | None,
     replayed: ReplayedExplanations | None,
 ) -> bool:
-    """Return whether an op only passes on or describes a value, on one device.
+    """Return whether an op does no work: it only forwards or describes a value, on one device.
 
     Nodes that TensorFlow itself adds around branches and inlined functions count, too.
     """

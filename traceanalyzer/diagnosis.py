@@ -189,7 +189,7 @@ def _on_a_gpu(
 
 @once_per_run
 def rare_ops(run: Run) -> dict[str, str]:
-    """Return the ids of ops that are not part of each step, mapped to when they ran."""
+    """Return the ids of ops that do not run in every step, each with a text about when it ran."""
     found: dict[str, str] = {}
     for host in run.hosts:
         ops, of = host.tables.ops, recurring(host.tables)
@@ -205,7 +205,7 @@ def rare_ops(run: Run) -> dict[str, str]:
 def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
     """Return a finding with its harm adjusted to this run.
 
-    A finding is harmless if its ops are not part of each step. A setting that only moves small ops
+    A finding is harmless if its ops do not run in every step. A setting that only moves small ops
     is harmful if devices wait for these ops.
     """
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):

@@ -18,7 +18,7 @@ class TraceTooLargeError(TraceFormatError):
 
 
 class CaptureFileError(TraceAnalyzerError):
-    """Raised if a capture file has another version, or cannot be read."""
+    """Raised if a capture file has an unsupported version, or cannot be read."""
 
 
 class GraphFileError(TraceAnalyzerError):
@@ -26,4 +26,4 @@ class GraphFileError(TraceAnalyzerError):
 
 
 class NativeCodeError(TraceAnalyzerError, ImportError):
-    """Raised if the native code is missing, does not load, or was built from other sources."""
+    """Raised if the native code is missing, does not load, or does not match its sources."""

@@ -39,7 +39,7 @@ _RAN_OUT: Final = (
 
 
 def ruled_out(run: Run, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Yield the causes that facts rule out for an op, but none of its actual causes (`causes`)."""
+    """Yield the causes, other than those in `causes`, that the facts rule out for an op."""
     found = {cause.partition("/")[0] for cause in causes}
     for cause, because in _excluded(run, cpu_op):
         if cause not in found:

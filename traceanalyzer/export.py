@@ -78,7 +78,7 @@ def _map_columns(
 
 
 def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Cast a column of only nulls to text: only text columns can be entirely null."""
+    """Cast an all-null column to text, because only text columns can be entirely null."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):

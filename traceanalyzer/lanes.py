@@ -46,7 +46,7 @@ class NameIndex:
         kind: int | NDArray[np.uint8],
         row: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        """Add the names of events with a label, kind, and op (-1 for none); return their rows."""
+        """Add a name for each event's label, kind, and op (-1 for none). Return the names' rows."""
         texts, ids = [*labels, None], [*host.tables.ops["op_id"], None]
         key = (label % len(texts) * len(KINDS) + kind) * len(ids) + row % len(ids)
         code, distinct = pd.factorize(key)

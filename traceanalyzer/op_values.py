@@ -123,7 +123,7 @@ class _Edges:
                 self._consumers[source].append((node, output))
 
     def of(self, name: str) -> Iterator[tuple[str, int, int, bool]]:
-        """Yield each edge's direction, other node, output index, and whether that is its source."""
+        """Yield each edge's direction, other node, and output index, and True if it is an input."""
         at = self.graph.index(name)
         if at >= 0:
             yield from (("input", source, output, True) for source, output in self._makers(at))

@@ -233,7 +233,7 @@ def load(
     Raises:
         TraceNotFoundError: There is no trace, or no run of that name.
         TraceFormatError: None of the run's files can be read.
-        GraphFileError: A graph cannot be read or is of another program.
+        GraphFileError: A graph cannot be read or belongs to another program.
     """
     given = read_graphs(graphs) if graphs else None
     found = find_runs(path)
@@ -280,7 +280,7 @@ def _recorded_version(hosts: Sequence[Host]) -> VersionSighting | None:
 
 
 def _refuse_unused(hosts: Sequence[Host]) -> None:
-    """Raise an error if the given graphs are of another program or a capture file replaces them."""
+    """Raise an error if a capture file replaces the given graphs or no graph matches the trace."""
     if any(host.capture_file for host in hosts):
         msg = "the trace has a capture file, so other graphs are not used; leave them out"
         raise GraphFileError(msg)

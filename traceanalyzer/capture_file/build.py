@@ -160,7 +160,7 @@ def _names_cpu(scope: Scope) -> bool:
 
 
 def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = None) -> CaptureFile:
-    """Add the eager ops, replace scope origins that have no record, and check all indices."""
+    """Add the eager ops, replace origins that refer to missing records, and check all indices."""
     whole = replace(capture_file, **(eager or {}))
     sizes = len(whole.signatures), len(whole.resources)
     scopes = (replace(s, origin=known_origin(s.origin, *sizes)) for s in whole.scopes)
@@ -170,7 +170,7 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Set a session's tracer levels and trace path below `folder`; None if there is no trace."""
+    """Set a session's effective levels and its trace path below `folder`; None without a trace."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
         return replace(session, trace=None, effective=None)
     path = os.path.relpath(session.trace, folder)

@@ -202,7 +202,7 @@ class MachineObstacle:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EagerSequence:
-    """The eager ops of one thread in one profiler session, in order, run-length coded."""
+    """The eager ops of one thread in one profiler session, in order, run-length encoded."""
 
     thread: _Int64  #: its number in the trace's `traceanalyzer:eager` events
     name: str  #: of the thread

@@ -2,7 +2,7 @@
 
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb` or, after partitioning,
 `FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`. Later instantiations have higher numbers
-(util/debug_data_dumper.cc). Graphs of v1 sessions have other stages. The first one is named
+(util/debug_data_dumper.cc). Graphs of v1 sessions have other stages. The first graph is named
 `unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. The placer of 2.12
 writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In file names,
 TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
@@ -65,7 +65,7 @@ def read_dumps(
     """Return the functions dumped in a folder, and notes about dumps that cannot be read.
 
     Args:
-        definitions: Names of functions, whose special characters are `_` in file names.
+        definitions: The real function names: file names have `_` for special characters.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)

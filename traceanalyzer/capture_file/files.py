@@ -122,8 +122,8 @@ MAX_JSON_BYTES: Final = 40_000_000
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
     """Trim a capture file to the size limit, and add a note about the omitted data.
 
-    Omit the attributes of partitions first, because they rarely differ from the input's, and then
-    functions, largest first.
+    Omit the attributes of partitions first, because they rarely differ from those of the placer's
+    input, and then functions, largest first.
     """
     if len(serialised(whole)) <= max_json_bytes:
         return whole
@@ -165,7 +165,7 @@ def _nodes(function: Function) -> int:
 
 
 def _with_functions(capture_file: CaptureFile, functions: Sequence[Function]) -> CaptureFile:
-    """Keep only these functions and their definitions, and empty unused attribute sets."""
+    """Keep only these functions and their definitions, and clear unused attribute sets."""
     used = {signature.attributes for signature in capture_file.signatures}
     used.update(*(graph.attributes for each in functions for graph in _graphs(each)))
     sets = enumerate(capture_file.attributes)

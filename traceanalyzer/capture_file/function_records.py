@@ -98,7 +98,7 @@ def partition_of(graph: Graph, device: str = "") -> Partition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instantiation of a function: the placer's input, its choices, and the partitions."""
+    """One instantiation of a function: the placer's input and choices, and the partitions."""
 
     input: Graph
     assigned: tuple[str, ...]  #: the device that the placer chose for each node, "" if unknown
@@ -115,7 +115,7 @@ class Function:
 
 
 def split_input(text: str) -> tuple[str, int]:
-    """Split a NodeDef's input into the node's name (^name for a control edge) and output number."""
+    """Split a NodeDef's input into a node name (^name for a control edge) and an output number."""
     name, _, output = text.partition(":")
     return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 

@@ -55,7 +55,7 @@ def always_requests_cpu(frame: Frame) -> bool:
 
 
 def always_hides_gpus(frames: Sequence[Frame]) -> bool:
-    """Return whether a line hides all GPUs on every machine, in a program that queries no GPUs.
+    """Return whether a line hides all GPUs on every machine, if the program does not query GPUs.
 
     The line must be a top-level statement, and nothing else in the files may change the visibility.
 

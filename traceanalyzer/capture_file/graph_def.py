@@ -159,7 +159,7 @@ def _list(field: int | memoryview) -> Json:
 
 
 def _one(number: int, field: int | memoryview) -> Iterator[Json]:
-    """Yield the values in one field of a list; a packed field has several."""
+    """Yield the values in one field of a `ListValue`; a packed field contains several."""
     if number == _FLOAT:
         packed = as_bytes(field)
         yield from (

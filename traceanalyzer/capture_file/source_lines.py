@@ -209,7 +209,7 @@ def own(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def constants(tree: ast.Module) -> dict[str, ast.Assign]:
-    """Return the assignments to module-level names that the file binds only once, by name."""
+    """Map each module-level name that the file binds only once to its assignment."""
     times_bound = Counter(name for node in ast.walk(tree) for name in _bound_by(node))
     return {
         target.id: each

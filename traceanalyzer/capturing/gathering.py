@@ -152,7 +152,7 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
 
 
 def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
-    """Return the newest session, preferring sessions with ops, then ours over the script's own."""
+    """Return the newest session, preferring those with ops, and then our own to the script's."""
     newest_first = [*reversed(sessions)]
     newest_first.sort(key=lambda session: session.is_the_scripts)
     with_ops = (session for session in newest_first if session.contains_ops)

@@ -23,7 +23,7 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Start polling. `script` is the process id of the script; its descendants belong to it."""
+        """Start polling. The process with id `script` and its descendants belong to the script."""
         self._script = script
         self._thread.start()
 

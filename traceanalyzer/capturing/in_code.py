@@ -89,7 +89,7 @@ class Capture:
         self._end()
 
     def report(self, path: str | os.PathLike[str] = _PAGE) -> Path:
-        """Write the page, and return its path.
+        """Write the HTML report, and return its path.
 
         Raises:
             TraceAnalyzerError: There is no readable trace.

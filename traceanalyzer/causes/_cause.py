@@ -7,8 +7,8 @@ usual case:
 - `title` and `why`: the text of the finding.
 - `harm`: harmful, harmless, or by_design.
 - `fixes`: each has a `title`, `more` details, a `condition` under which it helps, and `code`, or
-  only a `text` if there is nothing to do. A `checked` fix removes the blocker, so it moves ops that
-  have no other blocker in a replay. Causes with a table `fix` choose fixes from it.
+  only a `text` if there is nothing to do. A `checked` fix removes the blocker, so in a replay, it
+  moves ops that have no other blocker. Causes with a table `fix` choose fixes from it.
 
 Texts can contain {ops} (the ops' types, with their line if they share one), {at} (their lines, for
 the end of a title), {type} (the blocked op's type), {blocker} (a clause about the blocker), {scope}

@@ -104,7 +104,7 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
-    """Return the best casts with which a GPU can compute all ops: one if lossless, otherwise two.
+    """Return fixes that change the dtype for all ops: the best if lossless, otherwise the best two.
 
     A kernel may accept a dtype only in combination with certain dtypes of other attributes.
     """

@@ -119,7 +119,7 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
 
 
 def _is_of_queue(blocker: Blocker) -> bool:
-    """Return whether an op that uses a queue or file reader keeps the resource on the host."""
+    """Return whether the resource is on the host because it is a queue or a file reader."""
     return blocker.kind not in PLACED and host_work(blocker.type) is HOST_WORK["queue"]
 
 

@@ -1,4 +1,4 @@
-"""Edits of the program's own lines: devices of scopes, dtypes, and arguments."""
+"""Edits to the program's own lines: devices of scopes, dtypes, and arguments."""
 
 import ast
 import re
@@ -136,9 +136,9 @@ def _spelled(call: ast.Call, dtype: str) -> str:
 
 
 def combined_edit(sources: Sources, other: VariableUse, dtype: str) -> tuple[Edit | None, bool]:
-    """Return the edit that casts a value combined with a variable, and whether that is enough.
+    """Return any edit that casts a value combined with a variable, and whether it suffices.
 
-    A literal needs no edit, because Python converts it.
+    A literal needs no edit, because TensorFlow converts it.
     """
     source = sources.at(*other.place)
     values = [] if source is None else _combining(source, other)

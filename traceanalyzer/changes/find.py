@@ -93,7 +93,7 @@ def _is_soft(capture_file: CaptureFile) -> bool:
 
 
 def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
-    """Return the sort key of a change: placement first if it matters, then the largest saving."""
+    """Return the sort key of a change: GPU visibility, then worthwhile placement, then saving."""
     saving = change.saving
     is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
     return (

@@ -1,4 +1,4 @@
-"""Changes that move ops to the GPU: one for each remedy, with the edit of the user's line."""
+"""Changes that move ops to the GPU: one for each remedy, with the edit to the user's line."""
 
 import ast
 import re
@@ -284,7 +284,7 @@ def _advice(group: RemedyGroup, *, has_edits: bool) -> str:
 
 
 def _instead(group: RemedyGroup) -> str:
-    """Return code or text for a change without edits; never the unchanged line."""
+    """Return the code or text to show if there are no edits; a scope's code requests the GPU."""
     fix = group.fixes[0] if group.fixes else None
     if fix is None:
         return ""

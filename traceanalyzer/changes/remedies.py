@@ -1,6 +1,6 @@
 """Finds the remedy for each blocker. Ops with the same remedy share a change, whatever the cause.
 
-One `tf.device` scope can put a variable, its initial value, and all ops that read it on the CPU.
+One `tf.device` scope can keep a variable, its initial value, and all its readers on the CPU.
 """
 
 from collections import Counter

@@ -145,7 +145,7 @@ def over(node: ast.AST, text: str) -> Span:
 
 
 def around(node: ast.AST, before: str, after: str) -> Iterator[Span]:
-    """Yield the insertions before and after a node."""
+    """Yield the spans that insert text before and after a node."""
     start, end = _bounds(node)
     yield start, start, before
     yield end, end, after

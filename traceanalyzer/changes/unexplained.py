@@ -1,4 +1,4 @@
-"""Changes for unknown causes of ops on the CPU, or of a GPU that TensorFlow does not see."""
+"""Changes for ops on the CPU without a known cause, and for GPUs that TensorFlow does not see."""
 
 import re
 from collections import defaultdict
@@ -126,7 +126,7 @@ def _around(part: _Part) -> Iterator[_Part]:
 def _candidates(
     ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]
 ) -> tuple[Candidate, ...]:
-    """Return the possible causes of ops, those that explain most ops first."""
+    """Return the possible causes of ops, those that explain the most ops first."""
     direct: dict[str, list[CpuOp]] = defaultdict(list)
     rank: dict[str, int] = defaultdict(int)
     for op in ops:

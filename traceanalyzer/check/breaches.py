@@ -49,7 +49,7 @@ def breaches(
 
 
 def rules_of(budget: Budget, *, has_baseline: bool) -> tuple[str, ...]:
-    """Return the rules that a budget and a baseline check."""
+    """Return the names of the rules in a budget, with `baseline` if there is one."""
     limits = [f"limits.{key}" for key, limit in asdict(budget.limits).items() if limit is not None]
     forbidden = [f"forbidden.{key}" for key, value in asdict(budget.forbidden).items() if value]
     return (*limits, *forbidden, *(["baseline"] if has_baseline else []))

@@ -35,7 +35,7 @@ _NOT_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a check."""
+    """The rules that a check applied, the breaches that it found, and its remarks."""
 
     path: str  # of the profile or report that was checked
     rules: tuple[str, ...]  # that were checked

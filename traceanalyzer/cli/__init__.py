@@ -178,7 +178,7 @@ def export(source: RunToRead, *, file: Path, transfer_graph: bool) -> None:
 def kernels(
     op: str | None, dtype: str | None, tf: str | None, *, cpu_only: bool, as_data: bool
 ) -> None:
-    """Print for which dtypes OP has a GPU kernel, since when, and which data stays on the host.
+    """Print which dtypes OP's GPU kernels support, since which version, and what stays on the host.
 
     OP is an op type, e.g. MatMul. TensorFlow need not be installed.
     """

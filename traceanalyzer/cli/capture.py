@@ -95,10 +95,10 @@ def capture(  # noqa: PLR0913 - options
     SCRIPT and ARGUMENTS are as in `python SCRIPT ARGUMENTS`. The script's terminal, signals,
     output, and exit code are the same as without the capture.
 
-    A script of less than 20 s is recorded in full, except for loops of more than 10,000 eager ops.
-    For a longer script, some seconds of steps are recorded: repeated calls of a function, training
-    by Keras `fit`, or repeating eager ops. The report says how much was recorded. Choose another
-    part with --steps, or with --after and --for.
+    A script that runs for less than 20 s is recorded in full, except for loops of more than 10,000
+    eager ops. For a longer script, a few seconds of steps are recorded: repeated calls of a
+    function, training with Keras `fit`, or repeating eager ops. The report says how much was
+    recorded. Choose another part with --steps, or with --after and --for.
 
     The trace (HOST.xplane.pb) is written to the log directory, together with the capture file
     (HOST.placement.json.gz), which contains requested devices, dtypes, source lines, and the

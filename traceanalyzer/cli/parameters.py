@@ -131,7 +131,7 @@ max_memory = click.option(
 
 
 def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the argument and options that name a run; the command receives a `RunToRead`."""
+    """Add the argument and options that select a run, and pass them on as a `RunToRead`."""
 
     @max_memory
     @wraps(command)

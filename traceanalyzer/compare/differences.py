@@ -186,7 +186,7 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
 
 
 def _with_more_events(base: Report, new: Report) -> str:
-    """Return the run, "base" or "new", whose higher tracer level records more ops, or ""."""
+    """Return the run ("base" or "new") with the higher host tracer level, or ""."""
     was, now = (report.run.host_tracer_level for report in (base, new))
     if was is None or now is None or was == now:
         return ""

@@ -62,7 +62,7 @@ def read_report(file: Path) -> Report:
 
 
 def _where(_: type, value: Any) -> Where:  # noqa: ANN401 - whatever the file has there
-    """Decode the place of a piece of evidence; the keys of `value` determine its type.
+    """Decode the place of a piece of evidence. The keys of `value` determine the kind of place.
 
     Raises:
         msgspec.ValidationError: The value is not a place.

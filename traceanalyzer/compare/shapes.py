@@ -17,7 +17,7 @@ _FEWEST_OF_A_BATCH: Final = 3  # ops
 
 
 class _Change(NamedTuple):
-    """A change of the shapes of an op's inputs."""
+    """A change in the input shapes of an op."""
 
     sizes: tuple[Sizes, ...]
     is_first: bool  # only first dimensions changed
@@ -28,7 +28,7 @@ class _Change(NamedTuple):
 def changed_shapes(
     pairs: Sequence[tuple[ComparedOp, ComparedOp]],
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield a sentence about each change of shapes, with the names of the affected ops."""
+    """Yield a sentence about each change in input shapes, with the names of the affected ops."""
     changes = [(now, found) for was, now in pairs if (found := _change(was, now))]
     factors = {Fraction(b, a or 1) for _, change in changes for a, b in change.sizes}
     is_batch = len(changes) >= _FEWEST_OF_A_BATCH and len(factors) == 1

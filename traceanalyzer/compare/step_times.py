@@ -23,7 +23,7 @@ _BETWEEN_RUNS_US: Final = 500.0
 
 @dataclass(frozen=True)
 class StepTimeChange:
-    """The change of the median step time from one run to another, with a 95 % interval."""
+    """The change in median step time between two runs, with a 95 % confidence interval."""
 
     base_us: float
     new_us: float
@@ -55,7 +55,7 @@ def step_times(report: Report) -> Times:
 
 
 def cpus_taken(report: Report) -> str:
-    """Return the remark that other processes used the CPUs during a run; "" if they did not."""
+    """Return the warning that other processes used the CPUs during a run, or ""."""
     return next((each.message for each in report.health if each.id == "cpus_taken"), "")
 
 
@@ -74,14 +74,14 @@ def why_not_compared(base: Report, new: Report) -> str:
 
 
 def compared_step_times(base: Report, new: Report) -> StepTimeChange | None:
-    """Return the change of the median step time, or None if the runs cannot be compared."""
+    """Return the change in median step time, or None if the runs cannot be compared."""
     if why_not_compared(base, new):
         return None
     return step_time_change(step_times(base), step_times(new))
 
 
 def step_time_change(base: Times, new: Times) -> StepTimeChange | None:
-    """Return the change of the median step time, or None if there are too few steps.
+    """Return the change in median step time, or None if there are too few steps.
 
     The interval comes from a moving-block bootstrap: it draws blocks of neighboring steps, because
     slow steps come in groups. The same data always give the same result.

@@ -56,7 +56,7 @@ class Verdict:
 
 
 def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
-    """Return the finding with this id or, if it is None, the only harmful finding.
+    """Return the finding with this id. If the id is None, return the only harmful finding.
 
     Raises:
         TraceAnalyzerError: There is no such finding, or several are harmful.

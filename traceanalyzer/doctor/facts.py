@@ -154,7 +154,7 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """TensorFlow's answer: which GPUs it lists, and what it logs."""
+    """TensorFlow's answer: its version, the GPUs that it lists, and its log."""
 
     version: str | None = None
     gpus: tuple[str, ...] | None = None  #: None if it did not answer

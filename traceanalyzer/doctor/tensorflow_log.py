@@ -27,7 +27,7 @@ _MEANINGS: Final = (
 
 
 def log_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Return the first lines of TensorFlow's stderr that are log lines."""
+    """Return the first log lines in TensorFlow's stderr."""
     return islice(filter(_LOG_LINE.search, lines), _MOST_LINES)
 
 

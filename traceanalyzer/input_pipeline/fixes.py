@@ -106,8 +106,8 @@ class _Changes:
         """Return a fix, given the shortest and the longest wait that can remain after it.
 
         Args:
-            variant: A suffix to the name of the fix's texts.
-            surely: The share of the smallest saving that is certain.
+            variant: A suffix to `kind` that selects other texts.
+            surely: A factor for the lower bound of the saving.
             words: Values for the placeholders of the texts.
         """
         pipeline = self._pipeline

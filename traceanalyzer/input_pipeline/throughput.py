@@ -142,7 +142,7 @@ class Pipeline:
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step for given times of the program's and the slowest section."""
+        """Return the wait per step for these values of `own_ps` and `slowest_ps`."""
         return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 

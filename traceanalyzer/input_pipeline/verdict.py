@@ -210,7 +210,7 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
 
 
 def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return a mask of the steps that count: regular ones, and outliers that only a wait slowed.
+    """Return a mask of the steps that count: regular ones, and outliers slow only due to a wait.
 
     Without its wait, such an outlier takes about as long as the regular steps.
     """

@@ -159,7 +159,7 @@ def sampled(
 
     Args:
         at_ps: Times, ascending.
-        level: The value from each time on.
+        level: The value from each time until the next.
         points: The maximum number of points to choose.
     """
     n = len(at_ps)

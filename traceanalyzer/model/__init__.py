@@ -197,7 +197,7 @@ class Fix(Record):
         code: str | None = None,
         checked: bool = False,
     ) -> Self:
-        """Return a fix whose text is its condition, if any, its title, and `more`."""
+        """Return a fix whose text joins the condition (if any), the title, and `more`."""
         said = title if condition is None else f"If {condition}, {title[0].lower()}{title[1:]}"
         text = f"{said}. {more}".strip()
         return cls(text=text, title=title, condition=condition, code=code, checked=checked)

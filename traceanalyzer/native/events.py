@@ -85,10 +85,10 @@ def begun_by_call(
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
-    """Return each turn's trigger: the last event of the same call that ended before the turn.
+    """Return each executor event's trigger: the last event of the same call that ended before it.
 
-    The trigger is -1 if there is none, if another turn contains this one, or if `links` (threads
-    and times) already gives it. `calls` has the call and the end of each event.
+    The trigger is -1 if there is none, if another executor event contains this one, or if `links`
+    (threads and times) already gives it. `calls` has the call and the end of each event.
     """
     found = np.empty(len(turns.thread), np.int64)
     _begun_by_call(*turns, *links, *calls, found)

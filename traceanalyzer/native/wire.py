@@ -161,7 +161,7 @@ def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 def string_bounds(
     buffer: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the start and end of the string at each position, equal for -1 (no string)."""
+    """Return the start and end of each position's string; both are equal for -1 (no string)."""
     begin, end = np.empty_like(at), np.empty_like(at)
     _string_bounds(buffer, at, begin, end)
     return begin, end

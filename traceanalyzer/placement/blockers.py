@@ -1,7 +1,7 @@
 """Finds the blockers of a node or an eager op by replaying its placement without them.
 
 Blockers are removed in the order in which they take effect, until the op moves to a GPU. Blockers
-that did not have to be removed are then dropped, so each of the others alone keeps it on the CPU.
+that need not be removed are then dropped, so each of the others alone keeps the op on the CPU.
 """
 
 from collections import defaultdict

@@ -310,7 +310,7 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
 
 
 def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, tuple[int, int]]]:
-    """Map each graph's nodes that kept a device to the graph and node that first had it."""
+    """For each graph, map nodes that kept their device to the graph and node that first had it."""
     found: list[Mapping[int, tuple[int, int]]] = []
     latest: dict[str, tuple[int, int]] = {}
     for at, instance in enumerate(instances):

@@ -128,7 +128,7 @@ def is_of_type(device: str, device_type: str) -> bool:
 
 
 def type_in_scope(device: str) -> str | None:
-    """Return the device type that a scope requests, also in short form (`cpu:0`, `CPU`)."""
+    """Return the device type that a scope requests; accept short forms (`cpu:0`, `CPU`)."""
     match = _LAST_PART.search(device)  # `DeviceSpecV2.from_string` (framework/device_spec.py)
     return match[1].upper() if match else None
 
@@ -159,7 +159,7 @@ class Machine:
 
     @classmethod
     def local(cls, *, gpus: int = 0, cpus: int = 1) -> Machine:
-        """Return a machine outside a cluster with the given numbers of GPUs and CPUs."""
+        """Return a machine that is not part of a cluster and has these numbers of GPUs and CPUs."""
         numbers = [*((GPU, at) for at in range(gpus)), *((CPU, at) for at in range(cpus))]
         return cls.of(f"{LOCAL}/device:{kind}:{number}" for kind, number in numbers)
 

@@ -4,8 +4,8 @@ An op that takes a resource runs where the resource is. Any other op with a GPU 
 possible inputs is on the CPU because a scope requests it. The scope is around the op if the op's
 function also has ops on a GPU; otherwise, it is around the call of the function.
 
-This is not proof, because a `tf.distribute` strategy, `colocate_with`, and options of Grappler have
-the same effect. Ops that may be on the CPU for one of these reasons stay unexplained.
+This is no proof: a `tf.distribute` strategy, `colocate_with`, and Grappler options can have the
+same effect. Ops that may be on the CPU for one of these reasons stay unexplained.
 `tests/labelled/calibration.py` measures how many of the other answers are right.
 """
 
@@ -106,7 +106,7 @@ def call_of(function: str, name: str) -> InlinedCall:
 
 
 class OtherOps(NamedTuple):
-    """The other ops of a host: those of graphs with their function, name, and type."""
+    """The other ops of a host: graph ops by function, name, and type; eager ops by type."""
 
     on_gpu: Sequence[tuple[str, str, str]] = ()  #: the type can be ""
     refused: Sequence[tuple[str, str, str]] = ()  #: no GPU kernel takes them, or their dtypes
@@ -119,7 +119,7 @@ def inferred(
 ) -> dict[str, PlacementExplanation]:
     """Explain CPU ops of a host from the other ops that ran. Return explanations by op id.
 
-    If code of a library may have created an eager op, the answer is only possible.
+    If library code may have created an eager op, the certainty is only "possible".
     """
     registry = nearest(version).registry
     on_cpu = [
@@ -190,11 +190,11 @@ def _by_scopes(
     with_variable: Collection[InlinedCall],
     refused: Sequence[tuple[str, str, str]],
 ) -> dict[str, PlacementExplanation] | None:
-    """Explain ops by a scope around them or their call, or return None if a strategy is possible.
+    """Explain ops by a scope around them or their call. Return None if a strategy may be the cause.
 
     A strategy puts a whole function and its variables on the CPU, but not the function's results.
-    An op without any GPU kernel can keep those on the CPU that use its results: `colocate_with` and
-    `pin_to_host_optimization` do this, and leave the same trace as a scope around all of them.
+    An op without any GPU kernel can keep its consumers on the CPU, through `colocate_with` or
+    `pin_to_host_optimization`. This leaves the same trace as a scope around all of these ops.
     """
     beside = {
         call_of(function, name): op

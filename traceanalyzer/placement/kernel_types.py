@@ -177,7 +177,7 @@ def _combinations(
 
 
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
-    """Return the values to try for an attribute. For a non-type with a default, try only that."""
+    """Return the values to try for an attribute; only the default for a non-type that has one."""
     attribute = definition.attributes[name]
     if not attribute.is_type and attribute.has_default:
         return [attribute.default]

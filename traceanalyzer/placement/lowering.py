@@ -201,7 +201,7 @@ class _Lowering:
         return self._pool.sets[graph.attributes[at]]
 
     def _prefixed(self, names: _Names, at: int) -> int:
-        """Return a node's attribute set, with its name prefix added to the colocation groups."""
+        """Return a node's attribute set, with the prefix of its call added to colocation groups."""
         graph, known = names.graph, self._set(names.graph, at)
         groups = classes_of(known) if names.prefix else ()
         if not groups:

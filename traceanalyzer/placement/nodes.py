@@ -199,10 +199,10 @@ def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
 def _of_host_elements(
     sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> Iterator[int]:
-    """Yield the nodes that take a list of elements that are always in host memory.
+    """Yield the nodes that take a list whose elements are always in host memory.
 
-    `sources` has the nodes that make each node's variant inputs. As in TensorFlow, the last input
-    is visited first, only queued nodes are visited after a type is found, and the last type counts.
+    `sources` has the nodes that make each node's variant inputs. As in TensorFlow, a search visits
+    the last input first, queues no nodes after it finds a type, and uses the last type found.
     """
     for node in sources if not ALWAYS_ON_HOST.isdisjoint(elements.values()) else ():
         found = ""

@@ -1,4 +1,4 @@
-"""What an op's kernels and definition show about where it can run, whatever its dtypes are."""
+"""Checks where an op can run, based on its kernels and definition but not on its dtypes."""
 
 from functools import cache
 from typing import Final
@@ -11,7 +11,7 @@ _FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
 
 
 def makes_numbers(registry: Registry, op: str) -> bool:
-    """Return whether an op has results that ops with a GPU kernel can take."""
+    """Return whether an op has an output other than a resource, string, or variant."""
     definition = registry.definition(op)
     return definition is not None and any(
         output.type not in {"resource", "string", "variant"} for output in definition.outputs

@@ -225,7 +225,7 @@ class Nearest(NamedTuple):
 
     @property
     def certainty(self) -> Literal["certain", "likely"]:
-        """How certain it is that the requested version lacks a kernel that this registry lacks."""
+        """The certainty that the requested version has the same kernels as this registry."""
         return "certain" if self.exact else "likely"
 
 

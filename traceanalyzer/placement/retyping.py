@@ -1,6 +1,6 @@
-"""Finds a replacement for the dtype of a variable or tensor that has no GPU kernel.
+"""Finds a replacement for a variable's or tensor's dtype that GPU kernels do not support.
 
-The results hold for all TensorFlow versions from 2.12 on that have tables.
+A replacement must work in all TensorFlow versions from 2.12 on that have kernel tables.
 """
 
 from collections import defaultdict
@@ -48,7 +48,7 @@ TARGETS: Final = {
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
-    """Return whether a GPU could compute a node in every version if `attributes` were `value`."""
+    """Return whether a GPU can compute a node in all versions if `attributes` are `value`."""
     changed = {**given, **dict.fromkeys(attributes, value)}
     for registry in registries():
         definition, kernel = registry.definition(op), registry.find(op, GPU, changed)
@@ -91,7 +91,7 @@ _MOST: Final = 200  # uses of one variable
 
 
 class _Use(NamedTuple):
-    """An op that uses a variable, and the name of the attribute that holds the variable's dtype."""
+    """An op that uses a variable, and the name of the attribute for the variable's dtype."""
 
     op: str
     attributes: Attributes
@@ -116,7 +116,7 @@ class VariableUses:
         return self._types[id(resource)]
 
     def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
-        """Return these dtypes for a variable that a node creates; see `types_of_resource`."""
+        """Return suitable dtypes for a variable that a node creates; see `types_of_resource`."""
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:

@@ -38,7 +38,7 @@ def _inlined_call(graph: Graph, node: int) -> str:
 
 
 def colocated_request(capture_file: CaptureFile, graph: Graph, node: int) -> int:
-    """Return the node whose request `colocate_with` copied when it set `_class`, or -1."""
+    """Return the node from which `colocate_with` copied a node's requested device, or -1."""
     for group in classes_of(capture_file.attribute_set(graph.attributes[node])):
         at = graph.index(group)
         if at not in {-1, node} and graph.devices[at] == graph.devices[node]:
@@ -124,7 +124,7 @@ def _of_owners(
 
 
 def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return the scopes before any that requests another device type, and whether one does."""
+    """Return the scopes before the first with another device type, and whether there is one."""
     found = []
     for scope in scopes:
         kind = type_in_scope(scope.device)

@@ -12,7 +12,7 @@ from traceanalyzer.placement.program import ProgramPlacement
 def by_strategies(
     program: ProgramPlacement, *, is_distributed: bool
 ) -> Iterator[tuple[str, Certainty]]:
-    """Yield the functions whose devices a `tf.distribute` strategy may request, with certainty.
+    """Yield each function whose devices a `tf.distribute` strategy may request, and the certainty.
 
     A strategy marks the ops of its replicas by name (python/distribute/mirrored_run.py), and
     requests devices by full names, as `tf.device(x.device)` does. Devices of ops that use

@@ -137,7 +137,7 @@ def _shown(value: object) -> object:
     """Return a value as the page shows it, with invisible characters replaced.
 
     Jinja calls this on each expression before escaping it. Markup is returned unchanged, since its
-    text was already replaced. So is an undefined name, so that Jinja raises its own error.
+    text was already replaced. An undefined name is also unchanged, so Jinja raises its own error.
     """
     return value if isinstance(value, (Markup, Undefined)) else text.visible(str(value))
 
@@ -214,7 +214,7 @@ _RULES: Final = (
 
 
 def smaller(page: Page) -> Iterator[Page]:
-    """Yield the page, then increasingly smaller versions of it."""
+    """Yield the page, then progressively smaller versions of it."""
     yield page
     for rule in _RULES:
         left_out: Counter[str] = Counter()

@@ -135,7 +135,7 @@ def _wait_table(hosts: Iterable[HostInput]) -> DataTable:
 
 
 def input_blocks(pipeline: InputPipeline) -> Iterator[b.Block]:
-    """Yield the verdict and the table of stages, each stage before the stages that it calls."""
+    """Yield the verdict and the table of stages, in which each stage precedes its inputs."""
     yield from (b.Note(text=(paragraph,)) for paragraph in pipeline.text.split("\n\n"))
     if not pipeline.stages.rows:
         return

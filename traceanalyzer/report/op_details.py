@@ -188,7 +188,7 @@ def _order(row: Mapping[str, b.Cell]) -> tuple[bool, str, float]:
 def _transfers(
     run: Run, op_ids: Collection[str]
 ) -> dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]]:
-    """Return each op's transfers, by end ("input" or "output") and the op at the other end."""
+    """Return each op's transfers, keyed by their end ("input" or "output") and the other op."""
     graph = run.transfer_graph
     found: dict[str, dict[tuple[str, str | None], dict[str, b.Cell]]] = defaultdict(dict)
     for source, target, direction, sums in graph.edges(keys=True, data=True):

@@ -113,7 +113,7 @@ def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str
 
 
 def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return the titles of each op's causes, which are predicted ones if there is a prediction."""
+    """Return the titles of each op's causes: predicted causes if there is a prediction."""
     there = diagnosis.on_a_gpu
     findings, unexplained = diagnosis.findings, diagnosis.unexplained["op_id"].tolist()
     if there is not None:

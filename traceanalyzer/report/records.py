@@ -25,7 +25,7 @@ _NONE_SUCH: Final = object()
 def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
     """Return a record with the given values, and with its other fields read from `found` by name.
 
-    `found` is an object or a mapping. If it lacks `total_us`, `total_ps` is converted.
+    `found` is an object or a mapping. If it lacks `total_us`, for example, `total_ps` is converted.
     """
     read = found.get if isinstance(found, Mapping) else partial(getattr, found)
     for name in {field.name for field in fields(kind)} - values.keys():  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def place_of(evidence: m.Evidence) -> str:
-    """Return the place where evidence was found, as text, or "" if it is not from the run."""
+    """Return where evidence was found, as text, or "" for evidence from outside the run."""
     match evidence.where:
         case m.SourceWhere(file=file, line=line):
             return file if line is None else f"{file}:{line}"

@@ -101,7 +101,7 @@ def terms() -> dict[str, str]:
 
 
 def word(kind: str, value: str) -> str:
-    """Return the wording in `words.toml` for a value of the given kind in the report's data."""
+    """Return the wording in `words.toml` for a value of the given kind."""
     words = _data("words")[kind]
     return str(words.get(value, words.get("unknown", value)))
 
@@ -183,7 +183,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def plain(text: b.Text, *, code: str = "`") -> str:
-    """Return text as a plain string, with `code` as the quotation mark around code."""
+    """Return text as a plain string, with the string `code` before and after inline code."""
     said = ""
     for inline in text:
         match inline:

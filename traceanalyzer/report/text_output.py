@@ -42,7 +42,7 @@ Simple: TypeAlias = b.Note | Quiet | b.KeyValues | b.Bullets | CodeLines | b.Tab
 
 
 class Form(NamedTuple):
-    """The layout of an output, which controls how blocks are shown and how much of them."""
+    """The layout of an output: the size limits of tables, and whether bars are drawn."""
 
     rows: int  # of a table
     columns: int  # of a table of all ops, or of flows

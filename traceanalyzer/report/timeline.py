@@ -1,8 +1,8 @@
 """Builds the "Timeline" tab: all events, the arrows between them, and the largest gaps.
 
-If there are too many events, consecutive ones are merged if they start in the same interval of
-four thresholds, and if they and the gaps between them are shorter than one threshold. CPU
-ops with a known cause are merged only if they are a large part of all events.
+If there are too many events, consecutive events are merged if they and the gaps between them are
+shorter than a threshold, and if they start in the same interval of four times that length. CPU ops
+with a known cause are merged only if they are a large part of all events.
 """
 
 from collections.abc import Collection, Iterator, Sequence

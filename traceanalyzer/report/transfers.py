@@ -112,7 +112,7 @@ def transfers_tab(
 
 
 def _table(graph: m.TransferGraph) -> b.Table:
-    """Return a table with a row per direction, followed by its small transfers and syncs."""
+    """Return a table with a row per direction, each followed by its small transfers and syncs."""
     names = {node.op_id: node.label for node in graph.nodes}
     rows: list[dict[str, b.Cell]] = []
     for copies in graph.devices:

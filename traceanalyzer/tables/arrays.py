@@ -158,7 +158,7 @@ def in_line_order(plane: Plane) -> Ints:
 
 
 def nested(plane: Plane, order: Ints) -> events.Nested:
-    """Return a plane's events as native code takes them. `order` is from `in_line_order`."""
+    """Return a plane's events as native code expects them. `order` is from `in_line_order`."""
     return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
 
 

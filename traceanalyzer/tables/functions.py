@@ -120,7 +120,7 @@ def base_and_counter(called: str) -> tuple[str, int]:
 
 
 def _reduces(plane: Plane, order: Ints) -> Flags:
-    """Return a mask of the events that reduce a dataset, except the events of its stages."""
+    """Return a mask of the events in a dataset reduction, except those of its stages."""
     is_around = mask(map(_OF_REDUCE.match, plane.names))[plane.name_of]
     around = innermost(plane, order, is_around)
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)

@@ -1,7 +1,7 @@
 """Finds the captured graph node of each op in a trace, with its device, types, and source line.
 
-A trace names the nodes that ran, after Grappler. Each is traced back to the placer's input, which
-has the requested device, to the function it was inlined from, and to the source line that created
+A trace names the nodes that ran, after Grappler. Each is traced back to its node in the placer's
+input (for the requested device), its function before inlining, and the source line that created
 it. If a function was placed several times, or several functions are possible, only the facts that
 they share are used.
 
@@ -172,7 +172,7 @@ class GraphNodes:
 
     @cached_property
     def _holders(self) -> dict[str, dict[str, None]]:
-        """The functions whose graphs contain a node, in order, by node name."""
+        """The functions whose graphs contain each node, by node name, in recorded order."""
         graphs = [
             (graph.names, function.name)
             for function in self._capture_file.functions
@@ -200,7 +200,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> OpRecord | None:
-        """Look up an op in a function. `is_its_own` means that it is known to have run there."""
+        """Look up an op in a function. `is_its_own`: whether the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -284,7 +284,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[OpRecord | None]) -> OpRecord | None:
-    """Merge records without differing types or devices. Return None if lines or requests differ."""
+    """Merge records, without types or devices that differ. Return None if lines or requests do."""
     nodes = [node for node in found if node is not None]
     if not nodes or len({(n.frame, n.requested_device) for n in nodes}) > 1:
         return None

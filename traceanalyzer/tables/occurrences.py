@@ -138,7 +138,7 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
 
 
 def _kernel_labels(device: DeviceEvents, labels: dict[_Label, int], launcher: Ints) -> Ints:
-    """Return each device event's label: that of the op that it names, or else its launcher's.
+    """Return each device event's label: its op's if the event names one, or else its launcher's.
 
     `launcher` is the label of the occurrence that launched each event, or -1. New labels are added
     to `labels`.
@@ -183,7 +183,7 @@ def _host_devices(host: HostOps, kernel_devices: Strings, launched_by: Ints) -> 
 
 
 def _full_names(host: HostOps, device: Strings) -> Strings:
-    """Complete device names with the job and task if the trace shows them."""
+    """Add the job and task to device names if the trace shows them."""
     full = (d for d in host.device.values if d.startswith("/job:"))
     prefix = next((d.partition("/device:")[0] for d in full), "")
     return coded(device.codes, [prefix + value for value in device.values])

@@ -1,7 +1,7 @@
 """Lists the calls of a program's threads, and finds steps: sequences of calls that repeat.
 
-Because wrong steps are worse than none, the calls from one occurrence of a function or op to the
-next must mostly be equal, apart from occasional extra calls such as logging. Only outermost calls
+Because wrong steps are worse than none, most sequences between two occurrences of a function or op
+must be equal, apart from occasional extra calls such as logging. Only outermost calls
 count, since a loop within a function does not consist of steps.
 """
 
@@ -178,7 +178,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(calls: Calls) -> Repeated | None:
-    """Find steps in a thread's calls, or in its calls after it created its last variable."""
+    """Find steps in a thread's calls, or else in those after it created its last variable."""
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]

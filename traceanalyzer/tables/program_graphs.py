@@ -195,7 +195,7 @@ class GraphFinder:
         )
 
     def _prefers_gpu(self, nodes: Graph, device_of: Mapping[str, str]) -> bool:
-        """Return whether a GPU ran a node only because the GPU was the call's default device."""
+        """Return whether any node ran on a GPU only because that was the call's default device."""
         facts = describe(nodes, self._pool.sets, self._registry)
         bound = {*facts.generators, *facts.followers, *facts.classes, *chain(*facts.bound)}
         return any(

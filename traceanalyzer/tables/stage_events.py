@@ -229,7 +229,7 @@ class StageEvents:
         return pd.Series(np.arange(len(first_ps)), first_ps.index)[joined].to_numpy()
 
     def _by_parent(self, at: Ints, above: int, ids: Ints, label: Ints) -> Ints:
-        """Return the label of the iterator that consumes the elements of each event, or -1."""
+        """Return the label of the iterator that requested each event's element, or -1."""
         parents, start_ps = self.integers("parent_id"), self.start_ps
         over = np.flatnonzero(self.path == above)
         over = over[np.argsort(-start_ps[over], kind="stable")]

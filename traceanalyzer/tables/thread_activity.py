@@ -67,7 +67,7 @@ ON_DEVICE: Final = -1
 
 
 class ThreadState(IntEnum):
-    """What a thread is doing or waiting for."""
+    """The activity of a thread, or the reason for its wait."""
 
     HOST_OP = 0  # an op that computes on the host
     INPUT = 1  # tf.data: a stage, or the op that waits for the next element
@@ -172,7 +172,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
 
 
 class _Events:
-    """The events of a host that carry a call's step id, and the events that mark steps."""
+    """The events of a host that have a call's step id, and the events that mark steps."""
 
     def __init__(self, host: HostOps) -> None:
         plane, ids = host.plane, host.plane.integers("id")

@@ -77,7 +77,7 @@ class Kind(IntEnum):
 
 
 class Role:
-    """The purpose of an op. Only the placement of computation matters."""
+    """The purpose of an op. Placement matters only for ops that compute."""
 
     COMPUTE: Final = "compute"
     NO_WORK: Final = "no_work"  # without an event, it hands on a value, or describes one

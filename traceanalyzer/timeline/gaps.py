@@ -151,7 +151,7 @@ def _waited_for(gaps: pd.DataFrame, parts: Parts) -> pd.DataFrame:
 
 
 def _longest(pieces: pd.DataFrame, what: str, gaps: int) -> pd.DataFrame:
-    """Return the value of `what` that took most of each gap (null if none), and its time."""
+    """Return the value of `what` with the most time in each gap (null if none), and that time."""
     sums = pieces.groupby(["gap", what])["took_ps"].sum().reset_index()
     longest = sums.sort_values("took_ps", kind="stable").drop_duplicates("gap", keep="last")
     return longest.set_index("gap").reindex(range(gaps))

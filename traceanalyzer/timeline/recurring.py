@@ -63,7 +63,7 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
 def _in_regular_runs(
     of_session: NDArray[np.bool_], threads: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the session ops in session runs in which at least half of the ops recur."""
+    """Return a mask of the ops in session runs where at least half of the ops recur."""
     shown = (threads.call != 0) & np.append(of_session, np.False_)[threads.row]
     runs = pd.DataFrame({"call": threads.call[shown], "row": threads.row[shown]}).drop_duplicates()
     recur = pd.Series(~is_rare[runs["row"]], runs.index).groupby(runs["call"]).transform("mean")

@@ -45,7 +45,7 @@ _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
 class Spans(NamedTuple):
-    """The intervals whose time is attributed."""
+    """The intervals that a walk splits into parts."""
 
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]

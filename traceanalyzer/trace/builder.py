@@ -88,7 +88,7 @@ class TraceBuilder:
         display_name: str = "",
         stats: Mapping[str, str | float],
     ) -> None:
-        """Add an event to the line and plane in `place`. Times are from 0 to `LARGEST_PS`."""
+        """Add an event. `place` is its plane and line. Times are from 0 to `LARGEST_PS`."""
         plane = self._planes.get(place[0]) or self._plane(place[0])
         line = plane.events.get(place[1])
         if line is None:

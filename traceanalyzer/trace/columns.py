@@ -54,7 +54,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """The amount of a file that could not be read."""
+    """The extent of a file's damage."""
 
     bytes_lost: int
     places: int  #: planes and lines that end early

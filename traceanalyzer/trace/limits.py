@@ -18,7 +18,7 @@ _TIMES_COLUMNS: Final = 5
 
 
 def report_bytes(columns_bytes: int) -> int:
-    """Estimate the peak memory of a report, in bytes, from the size of its columns."""
+    """Estimate the peak memory of a report, in bytes, from the size of the trace's columns."""
     return _LIBRARIES + _TIMES_COLUMNS * columns_bytes
 
 
@@ -119,7 +119,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
 
 
 def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress the data before the damage byte by byte, since the failed call discarded it."""
+    """Decompress byte by byte up to the damage, since the failed call discarded this data."""
     pieces: list[bytes] = []
     with suppress(zlib.error):
         pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))

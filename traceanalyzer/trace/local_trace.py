@@ -29,7 +29,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     """Read the content of a `local.trace`. `Trace.damage` describes unreadable parts.
 
     Raises:
-        TraceFormatError: It is not such a file, too large, or cut short.
+        TraceFormatError: The content is not such a file, is too large, or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     builder = TraceBuilder(FORMAT, len(data), max_bytes=max_bytes)

@@ -127,8 +127,8 @@ def _producer(file: Path) -> int | None:
 def recorded_graphs(run: RunFiles) -> Iterator[tuple[Path, memoryview, bool]]:
     """Yield the file and bytes of each graph in the events files beside a run, nearest file first.
 
-    The flag is True for a RunMetadata (`run_metadata_graph`, python/ops/summary_ops_v2.py) and
-    False for a GraphDef.
+    Each comes with a flag: True for a RunMetadata (`run_metadata_graph`,
+    python/ops/summary_ops_v2.py), False for a GraphDef.
     """
     for file in _nearest_files(run):
         with suppress(BrokenMessageError):

@@ -40,7 +40,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
         max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
-        TraceFormatError: It is not a TensorFlow trace, too large, or cut short.
+        TraceFormatError: It is not a TensorFlow trace, is too large, or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     builder = TraceBuilder(FORMAT, len(data), max_bytes=max_bytes)
@@ -147,7 +147,7 @@ def _event(builder: TraceBuilder, element: dict[str, Json]) -> None:
 
 
 def _key(value: Json) -> int:
-    """Return the id of a process or thread, 0 if missing, or raise ValueError."""
+    """Return the id of a process or thread (0 if missing), or raise ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | None):
         raise ValueError  # noqa: TRY004 - as for other values
     if value is not None and not -(2**63) <= value < 2**63:

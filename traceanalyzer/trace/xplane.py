@@ -168,7 +168,7 @@ def _decode_lines(
 
 
 def _in_parts(work: Callable[[range], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
-    """Call `work` for ranges of lines of about equal size, in threads if there is enough work."""
+    """Call `work` for ranges of lines with about equal total sizes, in threads if worthwhile."""
     total = np.concatenate([[0], np.cumsum(sizes)])
     if total[-1] < _WORTH_THREADS:
         return [work(range(len(sizes)))]

@@ -185,7 +185,7 @@ class _PlacedGraph:
         return {node for name in names if (node := self.find(name)) != UNKNOWN}
 
     def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
-        """Yield the connected parts of the nodes between arriving and leaving transfers.
+        """Yield the connected parts of the graph between arriving and leaving transfers.
 
         Within a part, producers come before consumers, except in loops.
 

@@ -8,7 +8,7 @@ map over 300,000 elements makes it take 1.17 times as long; with 256 MB, 1.3 tim
 while a function is traced and first called is not counted, because it belongs to the program's
 graphs (530 MB for Keras' MobileNetV2). The program's tensors are counted, because they cannot be
 told apart from the session's memory. If the file is too small for the counted memory, recording
-begins again with a higher limit. An eager op adds 143 bytes to the file, a CNN's step about 30 kB.
+restarts with a higher limit. An eager op adds 143 bytes to the file, and a CNN's step about 30 kB.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class AutoWindow(Window):
         return self._begin_with(rank, f"from call {count} of {label_of(label)}")
 
     def _enough(self) -> str | None:
-        """Return why the session may end, such as "for 20 s", or None if it must go on."""
+        """Return how long the session lasted, such as "for 20 s", or None if it must continue."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
             is_late = elapsed >= LONGEST_WAIT_S

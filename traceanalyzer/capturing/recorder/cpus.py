@@ -19,9 +19,9 @@ class CpuUse:
         self._began = _seconds()
 
     def shares(self) -> dict[str, float]:
-        """Return the shares of CPU time that other processes used and that was idle; {} if unknown.
+        """Return the CPU time of other processes and the idle time, as shares; {} if unknown.
 
-        They are unknown while child processes run: `os.times()` does not count their time.
+        The shares are unknown while child processes run: `os.times()` does not count their time.
         """
         began, now = self._began, _seconds()
         if began is None or now is None or time.monotonic() - self._began_s < _SHORTEST_S:

@@ -323,8 +323,8 @@ def dump_switch() -> ctypes.c_ubyte | None:
     takes a tenth of the time of a `model.predict` loop. So the recorder changes the byte that says
     whether the optional has a value, but only if the object looks exactly as expected.
 
-    If the program has used TensorFlow before the capture, TensorFlow has read the variable when it
-    was not set, or an earlier capture has ended. Then TensorFlow reads it again.
+    The flag is off if TensorFlow read the variable before this capture set it, or if an earlier
+    capture has ended. In both cases, make TensorFlow read the variable again.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):

@@ -1,7 +1,7 @@
 """The program's environment: variables, devices, options, and kernels of other libraries.
 
-This module also records the lines that choose or query GPUs, because such a program may behave
-differently on a machine with GPUs.
+This module also records the lines that choose or query GPUs, because a program with them may
+behave differently on a machine with GPUs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Errors that explain a placement: out of memory, XLA errors, nonexistent devices.
 
-A program may catch such an error and continue on the CPU. So the line that raised it is recorded,
-and the handler that will catch it: in the source of the running functions, the innermost `try`
-around a running line whose `except` names the error's class, or `with suppress(...)`. It is unknown
-if it is outside a `with` that runs other code of the user's. The error that ends the program is
-recorded, whatever its class.
+A program may catch such an error and continue on the CPU. So this module records the line that
+raised it and the handler that will catch it: the innermost matching `except` or `suppress(...)`
+around the running lines. The handler is unknown if one of the user's context managers may catch the
+error first. The error that ends the program is recorded, whatever its class.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ def _write(
 
 
 def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[int, int]] | None:
-    """Return the `except` clause that will catch an error; None if there is none or if unknown.
+    """Return the `except` clause that will catch an error; None if there is none or it is unknown.
 
     The result is its file, its line, its function, and the first and last line of its body.
     """
@@ -140,7 +139,7 @@ def _handler(innermost: FrameType, error: type) -> tuple[str, int, str, tuple[in
 
 
 def _clauses(block: Any, frame: FrameType) -> Iterator[tuple[Any, int, tuple[int, int]]]:
-    """Yield what a block catches, with the line that says so, and the lines that run then."""
+    """Yield each handler of a block: the errors it names, its line, and its body's line range."""
     for handler in getattr(block, "handlers", ()):
         last = handler.body[-1]
         yield handler.type, handler.lineno, (handler.body[0].lineno, last.end_lineno or last.lineno)
@@ -156,7 +155,7 @@ def _clauses(block: Any, frame: FrameType) -> Iterator[tuple[Any, int, tuple[int
 
 
 def _may_catch(manager: Any) -> bool:
-    """Return whether a context manager, or what makes one, is the user's or known to catch."""
+    """Return whether a context manager or its factory is user code or is known to catch errors."""
     name, module = (getattr(manager, key, None) for key in ("__name__", "__module__"))
     file = getattr(sys.modules.get(str(module)), "__file__", None)
     is_user = module == "__main__" or module not in sys.modules

@@ -55,7 +55,7 @@ class JournalWriter:
 
     @contextlib.contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Catch and record an error of the recorder in a block; see `failed`."""
+        """Catch and record an error that the recorder raises in a block; see `failed`."""
         try:
             yield
         except Exception as error:
@@ -137,7 +137,7 @@ def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable
 
 
 def hide_frame(error: BaseException) -> None:
-    """Remove the frame that caught an error from the traceback. A bare `raise` must follow."""
+    """Remove the catching frame from an error's traceback. A bare `raise` must follow."""
     caught = error.__traceback__
     error.__traceback__ = caught.tb_next if caught is not None else None
 

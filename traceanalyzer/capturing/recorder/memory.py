@@ -42,7 +42,7 @@ class HeapGrowth:
         self._next_s = 0.0
 
     def bytes(self) -> int:
-        """Return the growth in bytes, from the page count below 64 MiB, and from glibc above."""
+        """Return the growth in bytes: by page count below 64 MiB, otherwise as counted by glibc."""
         now = _anonymous_bytes()
         self._pages = min(self._pages, now)  # pages that were given back will be taken again
         pages = now - self._pages

@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
     @property
     def scratch(self) -> str:
-        """The folder that TensorFlow writes a trace to. `capturing.orchestrate` deletes it, too."""
+        """The folder for TensorFlow's traces. The recorder or `orchestrate` deletes it."""
         return os.path.join(self.logdir, f".traceanalyzer-{self.run}")
 
 

@@ -79,7 +79,7 @@ class Recording:
             self._journal.failed("a trace", error)
 
     def before_function_call(self, name: str) -> None:
-        """Begin or end a session if the window says so, before a function is called eagerly."""
+        """Begin or end a session, as the window decides, before a function is called eagerly."""
         if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)

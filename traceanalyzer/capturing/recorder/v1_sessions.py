@@ -65,7 +65,7 @@ class Sessions(RecorderPart):
         self.after(base, "__init__", self._made)
 
     def sort_dumps(self) -> None:
-        """Assign the dumps since the last call to the graph that ran.
+        """Assign the new dumps to the graph that ran since the last call.
 
         If several graphs ran, their dumps cannot be assigned, and are deleted.
         """
