@@ -211,7 +211,7 @@ def _judged(finding: Finding, rare: Mapping[str, str], costs: Costs) -> Finding:
     if finding.harm == "harmful" and finding.op_ids and rare.keys() >= set(finding.op_ids):
         when = {rare[op_id] for op_id in finding.op_ids}
         ran = when.pop() if len(when) == 1 else "not in every step"
-        why = "These ops do not run in regular steps, only during setup, checkpoints, or similar."
+        why = "These ops run only during setup, checkpoints, and the like, not in regular steps."
         return replace(
             finding,
             harm="harmless",

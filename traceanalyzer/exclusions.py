@@ -75,7 +75,7 @@ def _by_registry(run: Run, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     if kernels.registry.gpu_kernels(op_type):
         text = f"{version} has GPU kernels for {op_type}"
         if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
-            text = f"{version} has a GPU kernel for {op_type} with its dtypes"
+            text = f"{version} has a GPU kernel for {op_type} with the op's dtypes"
             yield "dtype_unsupported", text
         elif explanation.types_missing:
             text += f", but not for {types_missing(cpu_op)}"

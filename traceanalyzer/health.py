@@ -124,7 +124,7 @@ def _host_tracer(facts: TracerFacts, *, has_capture_file: bool) -> _Remark:
         return _remark("no_host_events")
     if not facts.has_host_plane:
         return _remark("no_host_plane")
-    known = "assumed, because the trace does not show it" if is_assumed else facts.host_level_source
+    known = "assumed: not in the trace" if is_assumed else f"from {facts.host_level_source}"
     case = "captured" if has_capture_file else "usual"
     case = "no_ops" if level < _OP_LEVEL else "every_op" if level >= EVERY_OP_LEVEL else case
     return _remark(f"tracer_level/{case}", tracer=f"host tracer level {level} ({known})")

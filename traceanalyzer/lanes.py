@@ -15,7 +15,7 @@ from traceanalyzer.timeline.device_parts import device_work
 from traceanalyzer.timeline.intervals import durations, union
 
 KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
-"""Kinds of events: the states of a thread, a kernel, a transfer, a step."""
+"""Kinds of events: thread states, kernels (`compute`), transfers (`copy`), and steps."""
 
 COPY: Final = KINDS.index("copy")
 _COMPUTE: Final = KINDS.index("compute")

@@ -180,7 +180,7 @@ def test_python_that_takes_more_than_cpu_ops_is_named(tmp_path: Path) -> None:
     page = read(tmp_path, host(line("python")(steps)))
 
     assert (
-        "took 20.0 µs of the 1.00 ms step recorded (2.0 %). More goes to your program (98.0 %)"
+        "took 20.0 µs of the recorded 1.00 ms step (2.0 %). More goes to your program (98.0 %)"
         in (said(page))
     )
 
@@ -231,7 +231,7 @@ def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
 
     page = page_of(replace(found, on_a_gpu=doubtful))
 
-    assert "6 may stay on the CPU; for 1 it is unknown" in plain(page.happened)
+    assert "6 may stay on the CPU; the device of 1 is unknown" in plain(page.happened)
 
 
 @pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])
@@ -257,7 +257,7 @@ def test_of_several_gpus_the_answer_is_the_mean_and_each_has_its_bar() -> None:
     assert [bar.by_placement for bar in next(every(page, b.StepBar)).bars] == [40, None]
 
 
-@pytest.mark.parametrize(("steps", "label"), [(6, "On the CPU in each step"), (2, "On the CPU")])
+@pytest.mark.parametrize(("steps", "label"), [(6, "On the CPU in every step"), (2, "On the CPU")])
 def test_only_what_recurs_is_said_to_be_in_each_step(
     steps: int, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,4 +116,4 @@ def test_records_that_do_not_add_up(tmp_path: Path, in_use: int, lost: str) -> N
     size = abs(in_use - KIB - KIB // 2)
     text = f"{size / 1000:.2f} kB" if size > 1000 else f"{size} bytes"
     (remark,) = found.remarks
-    assert f"{lost} of {text} before its peak" in remark
+    assert f"{lost} totaling {text} before the peak" in remark

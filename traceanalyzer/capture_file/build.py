@@ -182,7 +182,7 @@ def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:
         message = "the script ended before the recorder finished, so some records are missing"
         yield CaptureNote(id="recording_cut_short", severity="warning", message=message)
     if broken := journal.broken + damaged:
-        message = f"left out {counted(broken, 'record')} that could not be read"
+        message = f"{counted(broken, 'record')} of the capture could not be read"
         yield CaptureNote(id="records_damaged", severity="warning", message=message)
 
 

@@ -23,7 +23,7 @@ _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
 _MAY_DEPEND: Final = "The program may configure its sessions differently on another machine."
 _MAY_BE_UNDONE: Final = "The program queries the GPUs and may make them visible if there are any."
-_MAY_DIFFER: Final = "The line may be conditional, compute the value, or only set a default."
+_MAY_DIFFER: Final = "The line may run conditionally, compute the value, or only set a default."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,9 +111,9 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: lines that created variables before the block are missing, and so "
-            "are graphs of functions that ran before it (with TensorFlow 2.12, of all functions if "
-            "an op ran before it); `traceanalyzer capture` records both",
+            "captured in code: neither the lines that created variables before the block nor the "
+            "graphs of functions that ran before it are recorded (with TensorFlow 2.12, no graphs "
+            "at all if an op ran before it); `traceanalyzer capture` records both",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()

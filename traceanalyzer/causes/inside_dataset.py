@@ -11,8 +11,8 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if not (is_default and blocker.for_step):
         return None
     text = (
-        "a dataset inside a function calls this op's function, with the CPU as the default device, "
-        "and passes it a value of the outer function"
+        "a dataset created in a function calls this op's function, with the CPU as the default "
+        "device, and passes a value of the outer function to it"
     )
     evidence = observed("default_device", text, f"function {blocker.function}")
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")

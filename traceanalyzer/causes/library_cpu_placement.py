@@ -14,7 +14,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     types_at,
 )
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import listed
+from traceanalyzer.format import listed, series
 from traceanalyzer.model import Fix, Harm
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -44,11 +44,11 @@ _SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
 
 
 def check(run: Run) -> Iterator[Finding]:
-    """Yield findings about eager summaries, which a trace shows without a capture."""
+    """Yield findings about eager summaries, which even a trace without a capture shows."""
     for host in run.hosts:
         ops = host.tables.ops
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
-        types = listed(sorted(set(found["type"].astype(str))))
+        types = series(sorted(set(found["type"].astype(str))))
         why = (
             f"TensorFlow requests the CPU when it {_SUMMARY.does}, so an `Identity` first copies "
             "the value there."
@@ -123,7 +123,7 @@ def describe(ops: BlockedOps) -> FindingText:
         part = listed(names)
     elif 0 < len(names) <= _MOST_NAMES:
         part = f"{part} ({listed(names)})"
-    functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
+    functions = series([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     where = f"{lines_text(frames)}, in {functions}" if frames else "inferred from op names"
     known = f" The source code of {code.source} shows this." if code.files else ""
     title = code.title.format(library=library, part=part, ops=types_at(ops.ops))

@@ -10,7 +10,7 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed
+from traceanalyzer.format import counted, series
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import Role
 
@@ -28,7 +28,7 @@ def check(run: Run) -> Iterator[Finding]:
         is_cpu_op = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
         is_away = is_cpu_op & (tasks != "") & (tasks != own)
         for task, found in ops[is_away].groupby(tasks[is_away]):
-            types = listed(sorted(set(found["type"].astype(str))))
+            types = series(sorted(set(found["type"].astype(str))))
             text = f"{counted(len(found), 'op')} ran on a device of {task}; {host.name} is {own}"
             yield CAUSE.finding(
                 values={"types": types, "task": str(task)},

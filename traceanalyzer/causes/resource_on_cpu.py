@@ -63,7 +63,7 @@ def describe(ops: BlockedOps) -> FindingText:
     blocker, name, library = ops.blocker, _name(ops.blocker), _library(ops)
     if ops.ops[0].explanation.inferred_from:
         user = name or ops.ops[0].function
-        by = f" of `{user}`" if user else f" behind {types_at(ops.ops)}"
+        by = f" of `{user}`" if user else f" used by {types_at(ops.ops)}"
         habits = {cpu_op.explanation.habit for cpu_op in ops.ops}
         case = "embedding" if habits == {"embedding"} else "inferred"
         return ops.described(f"resource_on_cpu/{case}", by=by)

@@ -53,8 +53,8 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
     """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
 
-    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed for
-    lack of one.
+    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed
+    because a GPU was missing.
     """
     there, captured = diagnosis.on_a_gpu, [captured for _, captured in diagnosis.run.captured]
     if there is None or there.hides_gpus or not there.analysis.replayed or not moves_ops(found):
@@ -71,9 +71,9 @@ def moves_ops(changes: Sequence[Change]) -> bool:
 
 
 def _record(*, is_cause_unknown: bool, gpu_used: bool) -> Change:
-    detail = "It records dtypes, requested devices, and source lines."
+    detail = "A capture records dtypes, requested devices, and source lines."
     if not gpu_used:
-        detail += " It also predicts which ops would stay on the CPU of a machine with a GPU."
+        detail += " Its report also predicts which ops would stay on the CPU of a GPU machine."
     return Change(
         id=finding_id("record", ""),
         kind="record",

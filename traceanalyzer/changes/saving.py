@@ -12,7 +12,7 @@ LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not wor
 _NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; the trace does not show what a GPU would save"
 _ONCE: Final = "host time of these ops, which run once"
-_TOGETHER: Final = "only together with the changes that it depends on"
+_TOGETHER: Final = "only together with the changes that this one depends on"
 
 
 class Savings:

@@ -177,7 +177,7 @@ def _matching(
             names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
             where = "would be on the CPU" if there is not None else "ran on the CPU"
             because = "(unknown cause)" if finding is None else f"({finding.title})"
-            message = f"{names} {where} {because}; the budget forbids {forbidden} there"
+            message = f"{names} {where} {because}; the budget forbids {forbidden} on the CPU"
             id_ = None if finding is None else finding.id
             yield Breach(rule, message, found[0].file, found[0].line, id_)
         elif total > len(ops):

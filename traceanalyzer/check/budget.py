@@ -63,7 +63,7 @@ class Limits(_Table, frozen=True):
 
     step_time: Duration | None = None  # of the median regular step, at most
     exposed_time_per_step: Duration | None = None  # GPU wait for ops on the CPU, at most
-    cpu_op_share: Percentage | None = None  # host time of CPU ops, of all op time, at most
+    cpu_op_share: Percentage | None = None  # share of op time spent in CPU ops, at most
     explained_share: Percentage | None = None  # of the host time of CPU ops, at least
 
 

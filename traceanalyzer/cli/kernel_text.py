@@ -47,7 +47,7 @@ def _verdict(answer: KernelAnswer) -> str:
         return f"{said}, but with all data in host memory: placed on the GPU, computed on the host"
     on_host = _computed_on_host(answer)
     if answer.dtype is None and on_host:
-        said += f"; for {series(on_host)}, it is still computed on the host"
+        said += f"; for {series(on_host)}, the op is still computed on the host"
     return said
 
 

@@ -140,7 +140,7 @@ def _why_moved(was: ComparedOp, now: ComparedOp) -> str:
     finding = now.finding or was.finding
     if finding is None:
         return "the reason is unknown"
-    return finding.title if now.finding else f"no longer true: {finding.title}"
+    return finding.title if now.finding else f"the finding '{finding.title}' is gone"
 
 
 def _types(pairs: Iterable[tuple[ComparedOp, ComparedOp]]) -> Iterator[Difference]:

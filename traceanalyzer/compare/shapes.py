@@ -36,7 +36,7 @@ def changed_shapes(
         sizes = dict.fromkeys(each for _, change in changes for each in change.sizes)
         text = f"The first dimension of inputs of {counted(len(changes), 'op')} is {_said(sizes)}"
         names = _names([op for op, _ in changes])
-        yield f"{text}, as with a different batch size: {series(names, _MOST_NAMED)}", names
+        yield f"{text}, which suggests a different batch size: {series(names, _MOST_NAMED)}", names
         return
     groups: dict[Any, list[tuple[ComparedOp, _Change]]] = defaultdict(list)
     for op, change in changes:

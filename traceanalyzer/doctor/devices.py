@@ -73,7 +73,7 @@ def check_devices(facts: MachineFacts) -> Iterator[Check]:
         if not any(each.status == "obstacle" for each in rejected):
             same = (n for n in driver.nvml_gpus if gpu.uuid and n.uuid == gpu.uuid)
             total = next((nvml.total_bytes for nvml in same if nvml.total_bytes), None)
-            memory = "memory not known" if total is None else size_text(total)
+            memory = "memory size unknown" if total is None else size_text(total)
             yield found("gpu_usable", gpu=gpu, memory=memory)
     yield from _shared(facts)
 

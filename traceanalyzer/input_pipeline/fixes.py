@@ -251,9 +251,9 @@ class _Changes:
         calls_python = any(is_positive(s["python_ps"]) for s in stages)
         if calls_python:
             provisos += (
-                " Do this only if the Python function returns the same value for the same element."
+                " Do this only if the Python function always returns the same value for an element."
             )
-            or_none = ", and none at all if Python returns different values each time"
+            or_none = ", and none at all if the Python function returns other values each time"
         if is_positive(stage["element_bytes"]):
             each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
             size = f", about {size_text(each)}"

@@ -1,4 +1,4 @@
-"""The typed blocks of a report, the same for the page, the terminal, and Markdown.
+"""The typed blocks of a report, shared by the page, the terminal, and Markdown.
 
 A section is a title, a summary, and a list of blocks. Renderers know blocks, but not sections. A
 new block needs a class here, a renderer for the page (a template if it can be read without scripts,
@@ -29,7 +29,7 @@ Target: TypeAlias = str
 
 
 class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The base class of blocks: immutable, keyword-only, and without defaults in JSON."""
+    """Base class of blocks: immutable and keyword-only. JSON omits fields with default values."""
 
 
 # --- text within a line ----------------------------------------------------------------------
@@ -50,20 +50,20 @@ class Link(_Struct, tag_field="inline", tag="link", frozen=True, kw_only=True):
 
 
 class Line(_Struct, tag_field="inline", tag="line", frozen=True, kw_only=True):
-    """A line of the user's source, or of a library's."""
+    """A source line of the user's program or of a library."""
 
     file: str
     line: int | None = None
 
 
 class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only=True):
-    """A figure with its unit, shown with three digits or, on request, exactly."""
+    """A number with a unit, rounded to three digits unless the reader asks for the exact value."""
 
     value: float
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Reject NaN and infinity: an unknown figure must be described in words."""
+        """Reject NaN and infinity. Unknown numbers must be described in words."""
         if not math.isfinite(self.value):
             msg = f"a figure must be finite, not {self.value}"
             raise ValueError(msg)
@@ -97,7 +97,7 @@ class KeyValues(_Struct, tag_field="block", tag="key_values", frozen=True, kw_on
 
 
 class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=True):
-    """A bulleted list, such as evidence or excluded causes."""
+    """A bulleted list, for example of evidence or excluded causes."""
 
     items: tuple[Text, ...]
 
@@ -116,7 +116,7 @@ Cell: TypeAlias = str | float | Text | None
 
 
 class Table(_Struct, tag_field="block", tag="table", frozen=True, kw_only=True):
-    """A small table. Numbers are in the unit of their column's kind."""
+    """A small table. The kind of a column is also the unit of its numbers."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -127,7 +127,7 @@ class Table(_Struct, tag_field="block", tag="table", frozen=True, kw_only=True):
 
 
 class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only=True):
-    """A large table to search, filter, and sort, with packed rows (`report.packed`)."""
+    """A large table with search, filters, and sorting. Its rows are packed (`report.packed`)."""
 
     id: str
     columns: tuple[Column, ...]
@@ -136,7 +136,7 @@ class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only
 
 
 class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True):
-    """Lines of source, or an example without file and line numbers."""
+    """Lines of a source file, or example code without a file name."""
 
     file: str  # "" for an example
     first_line: int
@@ -146,7 +146,7 @@ class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True
 
 
 class Diff(_Struct, tag_field="block", tag="diff", frozen=True, kw_only=True):
-    """An edit of one place in a file: a hunk of a unified diff."""
+    """An edit to a file, shown as one hunk of a unified diff."""
 
     file: str
     line: int
@@ -167,7 +167,7 @@ class PathStep(_Struct, frozen=True, kw_only=True):
 
 
 class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only=True):
-    """A path of data through devices, such as GPU op, transfer, CPU op, transfer, GPU op."""
+    """The path of data across devices, such as GPU op, transfer, CPU op, transfer, GPU op."""
 
     steps: tuple[PathStep, ...]
 
@@ -195,7 +195,7 @@ class Bar(_Struct, frozen=True, kw_only=True):
 
 
 class StepBar(_Struct, tag_field="block", tag="step_bar", frozen=True, kw_only=True):
-    """The parts of a step, one bar per device."""
+    """The parts of a step, shown as one bar per device."""
 
     unit: Unit  # "us", or "count" of ops where no device was used
     bars: tuple[Bar, ...]
@@ -203,7 +203,7 @@ class StepBar(_Struct, tag_field="block", tag="step_bar", frozen=True, kw_only=T
 
 
 class FlowNode(_Struct, frozen=True, kw_only=True):
-    """A source or target of flows, such as an op or a name scope."""
+    """A source or target of transfers, such as an op or a name scope."""
 
     label: str
     memory: str  # "host", "gpu:0"
@@ -223,7 +223,7 @@ class Flow(_Struct, frozen=True, kw_only=True):
 
 
 class Flows(_Struct, tag_field="block", tag="flows", frozen=True, kw_only=True):
-    """Transfers between ops, as a Sankey diagram and as a table."""
+    """Transfers between ops, shown as a Sankey diagram and as a table."""
 
     nodes: tuple[FlowNode, ...]
     flows: tuple[Flow, ...]
@@ -239,7 +239,7 @@ class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=
 
 
 class IcicleNode(_Struct, frozen=True, kw_only=True):
-    """A node of an icicle chart. Its values include all nodes below it."""
+    """A node of an icicle chart. Its values include those of all nodes below it."""
 
     parent: int  # index of an earlier node; -1 for a root
     label: str
@@ -249,14 +249,14 @@ class IcicleNode(_Struct, frozen=True, kw_only=True):
 
 
 class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):
-    """An icicle chart of one measure at a time: each node is as wide as its value."""
+    """An icicle chart that shows one measure at a time. A node's width represents its value."""
 
     measures: tuple[tuple[str, Unit], ...]
     nodes: tuple[IcicleNode, ...]
 
 
 class Series(_Struct, frozen=True, kw_only=True):
-    """A line of a chart, or a layer of its stacked bars."""
+    """One line of a line chart, or one layer of a stacked bar chart."""
 
     label: str
     values: tuple[float | None, ...]
@@ -264,7 +264,7 @@ class Series(_Struct, frozen=True, kw_only=True):
 
 
 class Chart(_Struct, tag_field="block", tag="chart", frozen=True, kw_only=True):
-    """A line chart, or stacked bars."""
+    """A line chart, a step chart, or a stacked bar chart."""
 
     style: Literal["lines", "bars", "steps"]  # "steps": a value holds until the next
     x_label: str
@@ -331,7 +331,7 @@ class Tab(_Struct, frozen=True, kw_only=True):
 
 
 class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):
-    """Tabs with a shared selection. One tab is shown at a time."""
+    """A group of tabs, of which one is shown at a time."""
 
     tabs: tuple[Tab, ...]
 
@@ -343,7 +343,7 @@ Block: TypeAlias = (
 
 
 class Section(_Struct, frozen=True, kw_only=True):
-    """A section of the page, with a title."""
+    """A titled section of the page."""
 
     id: Target
     title: str
@@ -355,7 +355,7 @@ PageKind: TypeAlias = Literal["A", "B", "C", "D", "E"]
 
 
 class Page(_Struct, frozen=True, kw_only=True):
-    """The page that readers see, from top to bottom."""
+    """The content of a report's page, from top to bottom."""
 
     #: A: CPU placement costs time. B: placement is fine. C: no GPU used, a bare trace. D: no GPU,
     #: captured: a prediction. E: nothing to explain.

@@ -96,7 +96,7 @@ def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
         f"ops with a GPU kernel {of}: {int(able.sum()):,} of {len(ops):,} "
-        f"({percent_text(share)} of the host time); such ops likely run on a GPU if their "
+        f"({percent_text(share)} of the host time), which likely run on a GPU if their "
         "dtypes and requested devices allow it"
     )
     without = list(dict.fromkeys(types[~able]))

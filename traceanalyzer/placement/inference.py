@@ -218,10 +218,8 @@ def _by_scopes(
         for op in _under_scope(registry, members, is_whole=is_whole):
             found = _by_scope(op, call, is_whole=is_whole)
             is_beside = call in beside and not is_whole
-            doubt = (
-                f"{beside[call]}, which has no GPU kernel, may keep it there" if is_beside else ""
-            )
-            explained[op.op_id] = doubted(found, doubt, "possible")
+            doubt = f"{beside.get(call)}, which has no GPU kernel, may keep the op on the CPU"
+            explained[op.op_id] = doubted(found, doubt if is_beside else "", "possible")
     return explained
 
 

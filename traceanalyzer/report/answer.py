@@ -218,7 +218,7 @@ def _shares(facts: PageFacts) -> Text:
         parts = t.listing(
             [(t.part(took[kind]), f" {t.word('part', kind)}") for kind in most], most=4
         )
-        template = a_step if facts.has_steps else " The {} recorded are {}."
+        template = a_step if facts.has_steps else " The recorded time, {}, is {}."
         said = t.fill(template, t.time(facts.step_us), parts)
     if unknown:
         of = "a step" if facts.has_steps else "the recording"
@@ -271,7 +271,7 @@ def _predicted(facts: PageFacts) -> Text:
     else:
         said += f"all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else "the op"
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
-    unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
+    unknown = f"; the device of {counts.unknown:,} is unknown" if counts.unknown else ""
     return (f"{said}{unknown}. ", *_here(facts), *_no_gpu(facts))
 
 

@@ -1,4 +1,4 @@
-"""The "Nothing to change" section, with one fold for each topic."""
+"""Builds the "Nothing to change" section, with one fold for each topic."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -108,7 +108,7 @@ def _limits(run: Run) -> Iterator[b.Fold]:
     if not lines:
         return
     severe = sum(entry.severity != "info" for entry in trace_health(run))
-    warned = f", {counted(severe, 'warning')}" if severe else ""
+    warned = f" ({counted(severe, 'warning')})" if severe else ""
     yield b.Fold(
         summary=(f"Limits of this trace: {counted(len(lines), 'remark')}{warned}",),
         blocks=(b.Bullets(items=lines),),

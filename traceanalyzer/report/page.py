@@ -25,7 +25,7 @@ from traceanalyzer.report.transfers import transfers_tab
 def page_of(
     diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
 ) -> b.Page:
-    """Return the page of a diagnosed run; without `report`, it has no "Explore" section."""
+    """Return the page of a diagnosed run. Without `report`, it has no "Explore" section."""
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
     made = (
         step_bar(facts),

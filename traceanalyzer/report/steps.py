@@ -45,7 +45,7 @@ def steps_of(run: Run) -> m.Steps:
     name, sources = rows["name"].iloc[0], ", ".join(sorted(set(rows["source"].astype(str))))
     note = f"marked {name} ({sources})"
     if is_inferred:
-        note = f"the trace marks no steps; inferred from {sources}: {name}"
+        note = f"the trace marks no steps, so they are inferred from {sources}: {name}"
     excluded = ", ".join(left_out(kinds))
     return m.Steps(
         source="inferred" if is_inferred else "markers",
@@ -211,7 +211,7 @@ def _chart(devices: Sequence[DeviceSteps]) -> Iterator[b.Block]:
     )
     on, end = b.Code(text=device.device or ""), ""
     if len(devices) > 1 and device.device is not None:
-        end = ", which computed least"
+        end = ", which spent the least time computing"
     if len(device.number) > _STEPS_SHOWN:
         end += f"; the first {_STEPS_SHOWN} of {counted(len(device.number), 'step')}"
     who = "your program's thread" if device.device is None else on

@@ -138,7 +138,7 @@ class Form(NamedTuple):
             yield b.Table(columns=columns, rows=rows, total_rows=len(rows))
             if bar.by_placement is not None and bar.total:
                 caused = quantity(bar.by_placement, block.unit)
-                said = f"CPU placement causes {caused} ({share(bar.by_placement / bar.total)})."
+                said = f"CPU placement costs {caused} ({share(bar.by_placement / bar.total)})."
                 yield b.Note(text=(said,), tone="bad")
         yield from self.left(len(block.bars), len(block.bars[:most]))
         if block.note:

@@ -70,7 +70,7 @@ def timeline_tab(diagnosis: Diagnosis) -> b.Tab | None:
     events = timeline.events
     if events.merged_below_us is not None:
         merged = "Events shorter than "
-        drawn = f" ({events.merged_total:,}) are drawn merged, without names. All events: "
+        drawn = f" ({events.merged_total:,} of them) are merged and unnamed. All events: "
         command = b.Code(text="traceanalyzer tables PATH -o DIR --events")
         blocks.append(b.Note(text=(merged, time(events.merged_below_us), drawn, command)))
     if shifted_us := shift_us(run):

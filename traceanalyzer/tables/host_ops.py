@@ -1,4 +1,4 @@
-"""The occurrences of ops on a host's threads, one for each time that an op ran."""
+"""Finds the occurrences of ops on a host's threads, one for each time that an op ran."""
 
 import re
 from dataclasses import dataclass, replace
@@ -213,7 +213,7 @@ def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
 def _echoes(plane: Plane, names: ClassifiedNames, kind: NDArray[np.uint8], parent: Ints) -> Flags:
     """Find events `X:X` that only repeat the eager op around them, `EagerLocalExecute: X`.
 
-    TensorFlow 2.3 to 2.5 wrote both, as seen in the corpus. Only the outer event counts.
+    TensorFlow 2.3 to 2.5 wrote both. Only the outer event counts.
     """
     if not (kind == Kind.EAGER_OP).any():
         return np.zeros(len(plane), np.bool_)

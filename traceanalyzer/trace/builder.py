@@ -59,7 +59,7 @@ class TraceBuilder:
     ) -> None:
         if file_bytes > MAX_FILE_BYTES:
             msg = (
-                f"the {trace_format} is too large: it has {size_text(file_bytes)}, but TensorFlow "
+                f"the {trace_format} is too large: it is {size_text(file_bytes)}, but TensorFlow "
                 f"writes at most {size_text(MAX_FILE_BYTES)}; record again"
             )
             raise TraceFormatError(msg)

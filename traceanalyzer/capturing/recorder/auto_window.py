@@ -170,7 +170,7 @@ class AutoWindow(Window):
         if last - first <= max(self._recorded_s, LEAST_MISSED_S):
             return None
         return (
-            f"not recorded: {calls:,.0f} later calls of {label_of(label)}, over "
+            f"not recorded: {calls:,.0f} later calls of {label_of(label)} in "
             f"{last - first:,.0f} s; to record them, use --after {first - self._opened:.0f}s"
         )
 
