@@ -236,7 +236,7 @@ def test_refuses_a_path_without_a_trace(traceanalyzer_: Traceanalyzer, tmp_path:
         (("report", LOGS, "--frobnicate"), ("--frobnicate",)),
         (("report", LOGS, "-o", "no/such/folder/page.html"), ("no/such/folder",)),
         (("report", LOGS, "-o", "."), ("this is a folder",)),
-        (("report", LOGS, "-o", "/dev/full"), ("/dev/full", "no space", "free space")),
+        (("report", LOGS, "-o", "/dev/full"), ("/dev/full", "no space", "write elsewhere")),
         (("report", LOGS, "--max-memory", "1k"), ("record fewer steps",)),
         (("report", LOGS, "--max-memory", "a lot"), ("a lot", "500M")),
         *((("report", LOGS, f"--max-memory={size}"), (size,)) for size in ("-5", "0", "1e999")),

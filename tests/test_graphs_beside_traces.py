@@ -212,7 +212,7 @@ def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_pa
     with pytest.raises(ta.TraceAnalyzerError, match="no such file"):
         ta.load(bare, graphs=[tmp_path])
     file.write_bytes(data)
-    with pytest.raises(ta.TraceAnalyzerError, match="leave out"):
+    with pytest.raises(ta.TraceAnalyzerError, match="leave them out"):
         ta.load(captured, graphs=[file])
 
 

@@ -48,7 +48,7 @@ def listed(names: Sequence[str]) -> str:
 def series(names: Sequence[str], most: int = _MAX_LISTED) -> str:
     """Return names as a series: `a, b, and c`, or `a, b, and 3 more`."""
     rest = [f"{len(names) - most} more"] if len(names) > most else []
-    *first, last = [*names[:most], *rest]
+    *first, last = [*names[:most], *rest] or [""]
     return last if not first else f"{', '.join(first)}{',' * (len(first) > 1)} and {last}"
 
 

@@ -95,6 +95,6 @@ def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     found = folder.read()
 
     assert [f.name for f in found[0]] == ["f"]
-    assert [(note.id, note.message.split(",")[0]) for note in found[1]] == [
-        ("graphs_damaged", "1 dumped graph is cut short or damaged")
-    ]
+    (note,) = found[1]
+    assert note.id == "graphs_damaged"
+    assert note.message.startswith("1 dumped graph is cut short or damaged")

@@ -32,8 +32,8 @@ from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, OPTIONALS, Role, role_of_type
 
 _FACTS: Final = toml("placement/data/without_events.toml")
-_VERSION: Final = f"{_FACTS['version']}."  # whose kernels are known
-_TYPES: Final = {name: frozenset(_FACTS[name]["ops"]) for name in _FACTS if name != "version"}
+_VERSION: Final = "2.21."  # whose kernels are known
+_TYPES: Final = {name: frozenset(fact["ops"]) for name, fact in _FACTS.items()}
 DESCRIBES: Final = _TYPES["describes"]  #: types of ops that describe a value
 #: Those, and the types of ops that hand on a value.
 NO_WORK: Final = DESCRIBES | _TYPES["hands_on"] | _TYPES["constants"]

@@ -118,7 +118,7 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
     assert [e.kind for e in found.evidence] == ["requested_device"]
     (out,) = found.ruled_out
     assert out.cause == "memory_pressure"
-    assert out.because.startswith("table:0 is 2.00 MB, and GPU:0 had 1.00 GB in use")
+    assert out.because.startswith("table:0 is 2.00 MB, and GPU:0 used at most 1.00 GB")
 
 
 def test_without_sizes_nothing_is_said() -> None:

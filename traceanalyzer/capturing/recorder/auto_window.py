@@ -6,9 +6,10 @@ and needs 3.5 times that memory. So a session ends when the heap has grown by 51
 without steps, which usually shows data preparation, ends after 64 MB. With this limit, recording a
 map over 300,000 elements makes it take 1.17 times as long; with 256 MB, 1.3 times. Heap growth
 while a function is traced and first called is not counted, because it belongs to the program's
-graphs (530 MB for Keras' MobileNetV2). The program's tensors are counted, because they cannot be
-told apart from the session's memory. If the file is too small for the counted memory, recording
-restarts with a higher limit. An eager op adds 143 bytes to the file, and a CNN's step about 30 kB.
+graphs (530 MB for Keras' MobileNetV2). The program's tensors are counted, because the recorder
+cannot distinguish them from the session's memory. If the file is too small for the counted memory,
+recording restarts with a higher limit. An eager op adds 143 bytes to the file, and a CNN's step
+about 30 kB.
 """
 
 from __future__ import annotations
