@@ -333,7 +333,7 @@ def _read(
     others = graphs() if beside.capture_file is None else None
     tables = host_tables(file.host, index, trace, beside.capture_file, beside.session, others)
     if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
-        problem = "its ops differ from those of the trace"
+        problem = "the ops in the file differ from those in the trace"
         beside = Beside(None, problem=problem, is_foreign=True)
         tables = host_tables(file.host, index, trace, graphs=graphs())
     timeline = host_timeline(tables)

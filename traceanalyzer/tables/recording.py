@@ -185,7 +185,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
     fitting = [k for k, s in enumerate(capture_file.sessions) if _was_recording(s, start_ns)]
     if not fitting:
         recorded_ns = min(session.start_ns for session in capture_file.sessions)
-        times = f"it was recorded at {_utc(recorded_ns)}, but the trace at {_utc(start_ns)}"
+        times = f"the file is of {_utc(recorded_ns)}, but the trace of {_utc(start_ns)}"
         return Beside(None, problem=times, is_foreign=True)
     return Beside(capture_file, named if named in fitting else fitting[0], is_timed=True)
 
