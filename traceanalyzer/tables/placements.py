@@ -217,7 +217,7 @@ def _recorded(record: OpRecord, device: str, row: Any) -> ObservedPlacement | No
 
 
 def _before_a_summary(host: HostOps) -> Flags:
-    """Return a mask of the eager `Identity` ops that run right before their thread writes a summary."""
+    """Return a mask of eager `Identity` ops that run right before their thread writes a summary."""
     plane, eager = host.plane, np.flatnonzero(host.kind == Kind.EAGER_OP)
     event = host.event[eager]
     eager = eager[np.lexsort((plane.start_ps[event], plane.line_of[event]))]
