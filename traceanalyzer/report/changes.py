@@ -57,7 +57,7 @@ def _where(change: Change) -> b.Inline:
     if change.kind in {"gpu", "record"}:
         return "shell"
     if not change.is_by_placement:
-        return "your program"
+        return t.word("where", change.kind)
     return "inside a library" if change.kind == "library" else "not recorded"
 
 
