@@ -113,7 +113,7 @@ class TestBelonging:
         run = captured(other.capture_file(), host(python("MatMul", "Add", "Mul")))
 
         assert run.hosts[0].capture_file is None
-        assert "its ops differ" in told(run)["capture_file_foreign"].message
+        assert "ops in the file differ" in told(run)["capture_file_foreign"].message
 
 
 class TestReading:

@@ -12,6 +12,7 @@ _IRREGULAR: Final = {
     "directory": "directories",
     "more": "more",
     "other process": "other processes",
+    "thread or stream": "threads and streams",
 }
 _MAX_LISTED: Final = 5
 _DURATION_UNITS: Final = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))

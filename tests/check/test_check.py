@@ -331,6 +331,7 @@ def test_a_file_is_named_by_its_path_in_the_repository(
     [
         ("[limits]\nsteptime = '1 ms'", "steptime"),
         ("[limits]\nstep_time = 12", "12"),
+        ("[limits]\nstep_time = " + "9" * 5000, "digits"),
         ("[limits]\nstep_time = '12 %'", "ms"),
         ("[limits]\ncpu_op_share = '12 ms'", "%"),
         ("[limits]\ncpu_op_share = '120 %'", "100 %"),

@@ -33,8 +33,7 @@ class Capture:
     captured.report("report.html")
 
     The lines that created variables before the block are not recorded, nor are the graphs of
-    functions that ran before it (with TensorFlow 2.12, of all functions if an op ran before it).
-    The command `traceanalyzer capture` records both.
+    functions if an op ran before it. The command `traceanalyzer capture` records both.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
@@ -111,9 +110,9 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: neither the lines that created variables before the block nor the "
-            "graphs of functions that ran before it are recorded (with TensorFlow 2.12, no graphs "
-            "at all if an op ran before it); `traceanalyzer capture` records both",
+            "captured in code: neither the lines that created variables before the block nor, if "
+            "an op ran before it, the graphs of functions are recorded; `traceanalyzer capture` "
+            "records both",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()

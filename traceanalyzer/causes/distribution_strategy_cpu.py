@@ -10,8 +10,8 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.explanations import BY_STRATEGY
 
-_INPUT: Final = "a strategy's input"
-_REDUCTION: Final = "a strategy's reduction"
+_INPUT: Final = "the input of a strategy"
+_REDUCTION: Final = "the reduction of a strategy"
 _OWNERS: Final = toml("causes/data/strategies.toml")["owners"]["files"]
 _CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
@@ -55,7 +55,7 @@ def _has_full_name(cpu_op: CpuOp, blocker: Blocker) -> bool:
 
 def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
-    return str(_OWNERS.get(name, "a tf.distribute strategy"))
+    return str(_OWNERS.get(name, "a strategy of tf.distribute"))
 
 
 CAUSE = Cause(__name__, match=match, describe=describe)

@@ -107,7 +107,7 @@ def read_budget(file: Path) -> Budget:
     except OSError as error:
         msg = f"{shown}: {(error.strerror or str(error)).lower()}; name a TOML file"
         raise InvalidBudgetError(msg) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers and arrays can be too long, too
         msg = f"{shown}: {error}; see `traceanalyzer check --help`"
         raise InvalidBudgetError(msg) from error
     problems = [f"{shown}: {each}" for each in _problems(data, Budget, "")]
@@ -186,7 +186,7 @@ def _figure(kind: type, value: Any) -> Any:  # noqa: ANN401 - any TOML
     found = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
     factor = units.get(found[2].strip()) if found else None
     if found is None or factor is None:
-        msg = f'{value!r} needs a unit ({", ".join(units)}): write e.g. "{example}"'
+        msg = f'{value!r} is not a number with a unit ({", ".join(units)}); write e.g. "{example}"'
         raise ValueError(msg)
     figure = float(found[1]) * factor
     if kind is Percentage and figure > 1:

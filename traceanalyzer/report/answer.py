@@ -109,6 +109,8 @@ def _change(facts: PageFacts) -> Text:
         how = "A fix saves" if change.kind == "find_cause" else "It saves"
         if change.saving.kind == "proxy":
             how = "Its op takes" if len(change.op_ids) == 1 else "Its ops take"
+            if 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
+                saved = (*saved, " over all threads")
         said = t.fill("{} {} {}.", said, how, saved)
     return said
 

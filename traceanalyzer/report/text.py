@@ -86,8 +86,8 @@ def sentence(words: str) -> str:
 
 
 def capital(words: str) -> str:
-    """Return words with an uppercase first letter."""
-    return f"{words[:1].upper()}{words[1:]}"
+    """Return words with an uppercase first letter, unless a name is first, such as a file name."""
+    return words if _NAME_FIRST.match(words) else f"{words[:1].upper()}{words[1:]}"
 
 
 def small(words: str) -> str:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from traceanalyzer.format import share
+from traceanalyzer.format import counted, share
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.text import columns_of, plain, quantity
@@ -81,8 +81,9 @@ class Form(NamedTuple):
             case b.BigTable() | b.Flows():
                 yield from self.simple(self._table(block))
             case b.Timeline(events=events):
-                counts = f"{events.events_total:,} events on {events.lanes_total:,} threads"
-                yield Quiet((f"{counts} and streams{self.more}",))
+                count = counted(events.events_total, "event")
+                lanes = counted(events.lanes_total, "thread or stream")
+                yield Quiet((f"{count} on {lanes}{self.more}",))
             case b.StepBar():
                 yield from self.step_bar(block)
             case b.Changes():

@@ -118,23 +118,25 @@ def test_only_a_clause_that_is_known_not_to_catch_it_is_passed_over(
 @pytest.mark.parametrize(
     ("manager", "line"),
     [
-        ("suppress(KeyError), suppress(RuntimeError)", 12),
-        ("contextlib.suppress(KeyError)", 14),
-        ("open('/dev/null')", 14),
-        ("lock", 14),
+        ("suppress(KeyError), suppress(RuntimeError)", 13),
+        ("contextlib.suppress(KeyError)", 15),
+        ("open('/dev/null')", 15),
+        ("lock", 15),
         ("contextlib.ExitStack()", None),
         ("suppress(*OURS)", None),
         ("tolerant()", None),
         ("Tolerant()", None),
         ("tolerances[0]()", None),
         ("tolerances[1]", None),
+        ("functools.partial(tolerant)()", None),
+        ("guard()", None),
     ],
 )
 def test_a_context_manager_may_catch_it_before_a_clause_does(
     tmp_path: Path, manager: str, line: int | None
 ) -> None:
     program = f"""\
-    import contextlib, threading
+    import contextlib, functools, threading
     from contextlib import suppress
     class Tolerant:
         def __enter__(self): return self
@@ -144,6 +146,7 @@ def test_a_context_manager_may_catch_it_before_a_clause_does(
         try: yield
         except RuntimeError: pass
     OURS, lock, tolerances = (RuntimeError,), threading.Lock(), [tolerant, Tolerant()]
+    guard = functools.partial(tolerant)
     try:
         with {manager}:
             fail(RuntimeError())

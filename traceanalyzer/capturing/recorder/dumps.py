@@ -306,7 +306,6 @@ def _in_file_names(function: str) -> str:
 
 
 _GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
-_READ_VARIABLES = "_ZN10tensorflow15DebugDataDumper11LoadEnvvarsEv"
 _LIBRARY = "libtensorflow_framework.so.2"
 _SEARCHED = 0x80  # bytes of the object; the filter is at 0x28 in 2.21
 _FILTER = b"*\0"
@@ -322,9 +321,6 @@ def dump_switch() -> ctypes.c_ubyte | None:
     function's instantiation. A dump that fails for lack of a folder still creates its proto, which
     takes a tenth of the time of a `model.predict` loop. So the recorder changes the byte that says
     whether the optional has a value, but only if the object looks exactly as expected.
-
-    The flag is off if TensorFlow read the variable before this capture set it, or if an earlier
-    capture has ended. In both cases, make TensorFlow read the variable again.
     """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
@@ -333,12 +329,7 @@ def dump_switch() -> ctypes.c_ubyte | None:
         find = getattr(library, _GLOBAL)
         find.restype = ctypes.c_void_p
         found = find()
-        flag = flag_in(found, ctypes.string_at(found, _SEARCHED))
-        if flag is None:
-            read_variables = getattr(library, _READ_VARIABLES)
-            read_variables.argtypes, read_variables.restype = [ctypes.c_void_p], None
-            read_variables(found)
-            flag = flag_in(found, ctypes.string_at(found, _SEARCHED))
+        flag = flag_in(found, ctypes.string_at(found, _SEARCHED)) if found else None
         return None if flag is None else ctypes.c_ubyte.from_address(flag)
     return None
 

@@ -39,7 +39,10 @@ _NO_DEVICE = (
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 _WITH = (ast.With, ast.AsyncWith)
-# Names of libraries' context managers that may catch an error.
+# Libraries whose context managers catch no errors, but for those named below.
+_HARMLESS = frozenset(
+    ["_io", "_thread", "contextlib", "io", "keras", "tensorflow", "threading", "warnings"]
+)
 _MAY_CATCH = re.compile(r"(?:Async)?ExitStack|suppress|raises|assertRaises\w*")
 
 
@@ -155,12 +158,11 @@ def _clauses(block: Any, frame: FrameType) -> Iterator[tuple[Any, int, tuple[int
 
 
 def _may_catch(manager: Any) -> bool:
-    """Return whether a context manager or its factory is user code or is known to catch errors."""
-    name, module = (getattr(manager, key, None) for key in ("__name__", "__module__"))
-    file = getattr(sys.modules.get(str(module)), "__file__", None)
-    is_user = module == "__main__" or module not in sys.modules
-    is_user = is_user or (file is not None and is_user_file(file))
-    return is_user or _MAY_CATCH.fullmatch(str(name)) is not None
+    """Return whether a context manager or its factory may catch errors, as user code may."""
+    while isinstance(manager, partial):
+        manager = manager.func
+    name, module = (str(getattr(manager, key, None)) for key in ("__name__", "__module__"))
+    return module.partition(".")[0] not in _HARMLESS or _MAY_CATCH.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=None)

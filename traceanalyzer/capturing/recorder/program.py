@@ -75,6 +75,7 @@ class Attachment:
         self._evidence: EvidenceRecorder | None = None
         self._recording: Recording | None = None
         self._variables: dict[str, str] = {}
+        self._cpu_s_before = _cpu_s()
 
     @functools.cached_property
     def _dumps(self) -> Dumps:
@@ -111,7 +112,7 @@ class Attachment:
                 evidence.finish()
             with guard():
                 evidence.uninstall()
-        _note_other_processes(self._journal)
+        _note_other_processes(self._journal, self._cpu_s_before)
         self._journal.write("finished", reason=reason)
 
     def _attach(self) -> None:
@@ -160,8 +161,8 @@ def _is_oldest_installed() -> bool:
     return found is not None and int(found[1]) <= _OLDEST[1]
 
 
-def _note_other_processes(journal: JournalWriter) -> None:
-    theirs, own = (now - then for now, then in zip(_cpu_s(), _CPU_S_AT_FIRST))
+def _note_other_processes(journal: JournalWriter, before: tuple[float, float]) -> None:
+    theirs, own = (now - then for now, then in zip(_cpu_s(), before))
     if theirs >= _NOTABLE_CPU_S:
         journal.note(
             "work_of_child_processes",
@@ -174,6 +175,3 @@ def _note_other_processes(journal: JournalWriter) -> None:
 def _cpu_s() -> tuple[float, float]:
     used = os.times()
     return used.children_user + used.children_system, used.user + used.system
-
-
-_CPU_S_AT_FIRST = _cpu_s()
