@@ -234,7 +234,7 @@ class TestJax:
 
         assert set(run.ops["placement"]) == {"xla"}
         assert (run.kernels["op_id"].notna()).mean() > 0.9
-        assert "no TensorFlow op ran on the CPU" in report.summary.verdict
+        assert "compiled by XLA, ran on the GPU" in report.summary.verdict
         assert report.findings == ()
         assert report.summary.explained_share is None
 
