@@ -11,19 +11,17 @@ from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.inference import OpenOp, OtherOps, inferred
 
 
+def _open_op(function: str, name: str, op_type: str, *types: str) -> OpenOp:
+    explanation = PlacementExplanation(type=op_type)
+    return OpenOp("op", name, function, is_eager=False, types=types, explanation=explanation)
+
+
 @pytest.mark.parametrize(("version", "habit"), [("2.0.4", "embedding"), ("2.6.0", "")])
 def test_only_an_old_keras_puts_the_table_of_an_embedding_layer_on_the_cpu(
     version: str, habit: str
 ) -> None:
-    op = OpenOp(
-        op_id="lookup",
-        name="model/embedding_1/embedding_lookup",
-        function="train_function",
-        is_eager=False,
-        types=(),
-        explanation=PlacementExplanation(type="ResourceGather"),
-    )
-    found = inferred([op], OtherOps(), version)["lookup"]
+    op = _open_op("train_function", "model/embedding_1/embedding_lookup", "ResourceGather")
+    found = inferred([op], OtherOps(), version)[op.op_id]
     assert found.certainty == "likely"
     assert found.habit == habit
 
@@ -36,16 +34,9 @@ def test_an_op_that_must_be_on_the_cpu_may_keep_those_there_that_use_its_results
     beside: str, certainty: str
 ) -> None:
     """`colocate_with` leaves the same trace as a scope around both ops."""
-    op = OpenOp(
-        op_id="square",
-        name="Square",
-        function="turns",
-        is_eager=False,
-        types=("float",),
-        explanation=PlacementExplanation(type="Square"),
-    )
+    op = _open_op("turns", "Square", "Square", "float")
     other = OtherOps(on_gpu=[("turns", "Cos", "Cos")], refused=[("turns", beside, beside)])
-    assert inferred([op], other, "2.21.0")["square"].certainty == certainty
+    assert inferred([op], other, "2.21.0")[op.op_id].certainty == certainty
 
 
 # Inputs that a GPU made need not be all inputs, and their dtypes can be any.
