@@ -58,19 +58,19 @@ def doctor(
 
 
 def _as_json(diagnosis: Checkup) -> dict[str, object]:
-    from traceanalyzer.doctor.knowledge import articles
+    from traceanalyzer.doctor.check import table
 
     first = next(iter(diagnosis.obstacles), None)
     return {
         "usable": diagnosis.usable,
         "first_obstacle": first and first.id,
         "checks": [asdict(check) for check in diagnosis.checks],
-        "articles": [asdict(article) for article in articles()],
+        "articles": table("articles")["article"],
     }
 
 
 def _print(diagnosis: Checkup, screen: Console) -> None:
-    from traceanalyzer.doctor.knowledge import articles
+    from traceanalyzer.doctor.check import table
     from traceanalyzer.report.text import sentence
 
     first = next(iter(diagnosis.obstacles), None)
@@ -91,8 +91,8 @@ def _print(diagnosis: Checkup, screen: Console) -> None:
                 _print_fix(screen, check, 6)
     if not diagnosis.usable:
         _line(screen, "\nWhat articles advise", style="bold")
-        for article in articles():
-            _line(screen, f"{article.advice}: {article.verdict}", 2)
+        for article in table("articles")["article"]:
+            _line(screen, f"{article['advice']}: {article['verdict']}", 2)
 
 
 def _print_fix(screen: Console, check: Check, indent: int) -> None:

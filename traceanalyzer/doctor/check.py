@@ -1,9 +1,9 @@
-"""The checks in the doctor's checklist, with texts from `data/checks.toml`."""
+"""A check of the machine, with its texts and what the doctor knows in `data/*.toml`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from traceanalyzer.doctor.knowledge import table
+from traceanalyzer.data_files import toml
 
 Status = Literal["ok", "obstacle", "warning", "note", "unknown"]
 
@@ -26,3 +26,8 @@ def found(check: str, **fields: object) -> Check:
     """Return a check with `fields` filled into its texts."""
     texts = {key: text.format(**fields) for key, text in table("checks")[check].items()}
     return Check(id=check, **texts)
+
+
+def table(name: str) -> dict[str, Any]:
+    """Return the content of a file in `data/`; each entry names its source."""
+    return toml(f"doctor/data/{name}.toml")

@@ -8,11 +8,21 @@ from pathlib import PurePath
 from typing import Final
 
 from traceanalyzer.doctor.check import Check, found
-from traceanalyzer.doctor.devices import VISIBLE, check_devices, check_variables, visible_gpus
 from traceanalyzer.doctor.facts import Limit, MachineFacts, Script
-from traceanalyzer.doctor.hardware import check_driver, check_gpu
-from traceanalyzer.doctor.installation import check_import, check_installation
-from traceanalyzer.doctor.libraries import check_libraries, check_profiling
+from traceanalyzer.doctor.hardware import (
+    VISIBLE,
+    check_devices,
+    check_driver,
+    check_gpu,
+    check_variables,
+    visible_gpus,
+)
+from traceanalyzer.doctor.installation import (
+    check_import,
+    check_installation,
+    check_libraries,
+    check_profiling,
+)
 from traceanalyzer.doctor.tensorflow_log import reasons
 from traceanalyzer.format import counted, listed
 

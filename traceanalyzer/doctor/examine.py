@@ -7,10 +7,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
+from traceanalyzer.doctor.check import table
 from traceanalyzer.doctor.checklist import Checkup, diagnose, has_obstacle
 from traceanalyzer.doctor.facts import (
     Answer,
@@ -22,8 +23,8 @@ from traceanalyzer.doctor.facts import (
     OperatingSystem,
     ProbeFailure,
     Script,
+    numbers,
 )
-from traceanalyzer.doctor.knowledge import libraries_of, table
 from traceanalyzer.doctor.probing import Probe, ProbeResult
 from traceanalyzer.doctor.tensorflow_log import log_lines
 from traceanalyzer.errors import TraceAnalyzerError
@@ -120,18 +121,20 @@ class _Gathering:
 
     def _record(self, kind: type[_Record], probe: Probe, name: str) -> _Record:
         result = self._result(probe, name, self._began_s + self._request.probe_s)
-        return _converted(result.facts, kind)
+        return msgspec.convert(result.facts, kind)
 
     def _libraries(self, installation: Installation) -> list[Library]:
         """Load TensorFlow's libraries. One that hangs or crashes does not affect the others."""
-        request, names, found = self._request, libraries_of(installation.build), []
+        request, names, found = self._request, _names_of_libraries(installation), []
         until_s = time.monotonic() + request.libraries_s
         given = {"search": list(installation.search), "site": installation.site}
         while names and time.monotonic() < until_s:
             probe = self._start("libraries", names=names, **given)
             result = probe.result(min(until_s, time.monotonic() + request.probe_s))
             found += [
-                _converted(reported, Library) for reported in result.reported if "name" in reported
+                msgspec.convert(reported, Library)
+                for reported in result.reported
+                if "name" in reported
             ]
             done = {library.name for library in found}
             names = [name for name in names if name not in done]
@@ -143,27 +146,23 @@ class _Gathering:
     def _script(self, probe: Probe) -> Script:
         result = self._result(probe, "script", self._began_s + self._request.script_s)
         limits = [
-            _converted(reported["limit"], Limit)
+            msgspec.convert(reported["limit"], Limit)
             for reported in result.reported
             if "limit" in reported
         ]
-        return replace(_converted(result.facts, Script), limits=tuple(limits))
+        return replace(msgspec.convert(result.facts, Script), limits=tuple(limits))
 
     def _answer(self, probe: Probe, until_s: float) -> Answer:
         result = self._result(probe, "tensorflow", until_s)
-        return replace(_converted(result.facts, Answer), log=tuple(log_lines(result.log)))
+        return replace(msgspec.convert(result.facts, Answer), log=tuple(log_lines(result.log)))
 
 
-def _converted(facts: Mapping[str, Any], kind: type[_Record]) -> _Record:
-    """Build a record from facts, leaving out values of an unexpected type."""
-    try:
-        return msgspec.convert(facts, kind, strict=False)
-    except msgspec.ValidationError:
-        kept = {}
-        for name, value in facts.items():
-            try:
-                msgspec.convert({name: value}, kind, strict=False)
-                kept[name] = value
-            except msgspec.ValidationError:
-                continue
-        return msgspec.convert(kept, kind, strict=False)
+def _names_of_libraries(installed: Installation) -> list[str]:
+    """Return the names of the libraries that TensorFlow opens, CUPTI last."""
+    if installed.cuda is None or installed.build is None:
+        return []
+    known = table("versions")["libraries"].get(str(installed.cuda[0]))
+    if known is None:
+        return []
+    cudnn = (*numbers(str(installed.build.get("cudnn_version", ""))), 0)[0]
+    return [*known["names"], *([f"libcudnn.so.{cudnn}"] if cudnn else []), known["cupti"]]

@@ -97,7 +97,6 @@ class Installation:
 
     executable: str = "python"
     python: str = ""
-    system: str = "Linux"
     machine: str = "x86_64"
     variables: Mapping[str, str] = field(default_factory=dict)
     ld_library_path: str = ""

@@ -69,11 +69,8 @@ def _cuda():
         return
     gpus = []
     for index in range(number.value):
-        device, name, uuid = (
-            ctypes.c_int(),
-            ctypes.create_string_buffer(256),
-            (ctypes.c_ubyte * 16)(),
-        )
+        device, uuid = ctypes.c_int(), (ctypes.c_ubyte * 16)()
+        name = ctypes.create_string_buffer(256)
         lib.cuDeviceGet(ctypes.byref(device), index)
         lib.cuDeviceGetName(name, 256, device)
         gpu = {"name": name.value.decode("utf-8", "replace")}

@@ -22,9 +22,9 @@ def _distributions():
         seen.add(name)
         if name.replace("_", "-") in GIVEN["packages"]:
             extra = [r for r in each.requires or () if re.search("extra == .and-cuda.", r)]
-            found.append({"name": name, "version": each.version, "cuda_wheels": extra})
+            found.append({"name": name, "version": str(each.version), "cuda_wheels": extra})
         elif name.startswith("nvidia-"):
-            wheels[name.replace("_", "-")] = each.version
+            wheels[name.replace("_", "-")] = str(each.version)
     report(distributions=found, wheels=wheels)
 
 
@@ -66,10 +66,8 @@ def _runpath(path):
         for kind, _, offset, address, _, length, _, _ in segments:
             if kind == 1 and None not in (texts, at) and address <= texts < address + length:
                 start = texts - address + offset + at
-                folders = (
-                    data[start : data.find(b"\0", start)].decode("utf-8", "replace").split(":")
-                )
-                return list(dict.fromkeys(folders))
+                found = data[start : data.find(b"\0", start)].decode("utf-8", "replace")
+                return list(dict.fromkeys(found.split(":")))
     return []
 
 
@@ -88,7 +86,6 @@ begin("reading metadata")
 report(
     executable=sys.executable,
     python=platform.python_version(),
-    system=platform.system(),
     machine=platform.machine(),
     variables={name: os.environ[name] for name in GIVEN["variables"] if name in os.environ},
     ld_library_path=os.environ.get("LD_LIBRARY_PATH", ""),
