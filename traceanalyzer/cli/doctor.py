@@ -26,29 +26,20 @@ _MARKS: Final = {
 _USABLE, _NOT_USABLE = 0, 1
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("script", required=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@click.command()
 @click.option("--python", metavar="PATH", help="Interpreter to examine. Default: this one.")
 @click.option("--json", "as_data", is_flag=True, help="Print JSON.")
-def doctor(
-    script: str | None, arguments: tuple[str, ...], *, python: str | None, as_data: bool
-) -> int:
+def doctor(*, python: str | None, as_data: bool) -> int:
     """Find out why TensorFlow sees no GPU on this machine, and how to change that.
 
     Checks everything from the GPU up to TensorFlow, even if TensorFlow cannot be imported. The exit
-    code is 0 if TensorFlow can use a GPU, and 1 if not.
-
-    With SCRIPT, also checks whether the script hides GPUs: it runs until TensorFlow creates its
-    devices, for 18 s at most.
+    code is 0 if TensorFlow can use a GPU, and 1 if not. If a script uses no GPU although TensorFlow
+    can, `traceanalyzer capture` finds out why.
     """
-    from traceanalyzer.capturing.script import Program, interpreter
+    from traceanalyzer.capturing.script import interpreter
     from traceanalyzer.doctor.examine import Examination, examine
 
-    words = interpreter(python)
-    if script is not None:
-        Program(interpreter=words, target=script, is_module=False, arguments=()).check()
-    diagnosis = examine(Examination(interpreter=words, script=script, arguments=arguments))
+    diagnosis = examine(Examination(interpreter=interpreter(python)))
     if as_data:
         echo_json(_as_json(diagnosis))
     else:

@@ -163,27 +163,6 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
-    """A line of a script that affects which GPUs TensorFlow uses."""
-
-    kind: str
-    value: str
-    place: tuple[str, int] | None = None
-    line: str = ""  #: its text
-
-
-@dataclass(frozen=True, kw_only=True)
-class Script:
-    """A script's limits on the visible GPUs, set before TensorFlow created its devices."""
-
-    limits: tuple[Limit, ...] = ()
-    may_hide: tuple[int, ...] = ()  #: lines of the script with a name that can hide GPUs
-    gpus_to_choose_from: int | None = None
-    gpus: tuple[str, ...] | None = None  #: None if the devices were not made
-    ended: str | None = None  #: how, if that was before
-
-
-@dataclass(frozen=True, kw_only=True)
 class ProbeFailure:
     """The failure of a probe that crashed or was stopped."""
 
@@ -193,14 +172,13 @@ class ProbeFailure:
 
 @dataclass(frozen=True, kw_only=True)
 class MachineFacts:
-    """Everything the probes found. Parts that were not requested are None."""
+    """Everything the probes found."""
 
     machine: OperatingSystem = OperatingSystem()
     driver: Driver = Driver()
     installation: Installation = Installation()
     libraries: tuple[Library, ...] = ()
     answer: Answer | None = None
-    script: Script | None = None
     failures: Mapping[str, ProbeFailure] = field(default_factory=dict)  #: by probe or library
 
     @property
