@@ -352,16 +352,8 @@ def test_a_wrong_budget_is_one_line(
     _fails(capfd, named, "check", FILE, "--budget", file)
 
 
-def test_all_errors_of_a_budget_are_named_before_the_trace_is_read(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "budget.toml"
-    file.write_text("[limits]\nstep_time = 12\nx = 1\n[forbidden]\ncpu_ops = ['(']", "utf-8")
-    with pytest.raises(SystemExit) as exit_:
-        main(["check", str(tmp_path / "no_trace"), "--budget", str(file)])
-    lines = capfd.readouterr().err.splitlines()
-    assert (exit_.value.code, len(lines)) == (2, 3)
-    assert all(named in line for named, line in zip(("12", "`x`", "'('"), lines, strict=True))
+def test_a_budget_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    assert _budget(tmp_path, "\ufeff[forbidden]\nharmful = true").forbidden.harmful
 
 
 @pytest.mark.parametrize(

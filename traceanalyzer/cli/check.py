@@ -10,14 +10,14 @@ import click
 
 from traceanalyzer.check.formats import FORMATS
 from traceanalyzer.cli.parameters import RunToRead, reads_a_run
-from traceanalyzer.cli.terminal import complain, discard_output, progress
+from traceanalyzer.cli.terminal import discard_output, progress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     from traceanalyzer.check.formats import Format
 
-_BREACHED, _UNKNOWN, _BAD_INPUT = 1, 2, 2
+_BREACHED, _UNKNOWN = 1, 2
 
 
 @click.command()
@@ -67,15 +67,11 @@ def check(
       reason = "top_k on the GPU is slower"
       expires = 2027-06-30
     """  # noqa: D301 - click reads the backspace
-    from traceanalyzer.check.budget import DEFAULT, Budget, InvalidBudgetError, read_budget
+    from traceanalyzer.check.budget import DEFAULT, Budget, read_budget
 
     budget = DEFAULT if baseline_path is None else Budget()
-    try:
-        budget = budget if budget_file is None else read_budget(budget_file)
-    except InvalidBudgetError as error:
-        for problem in error.problems:
-            complain(problem)
-        raise click.exceptions.Exit(_BAD_INPUT) from error
+    if budget_file is not None:
+        budget = read_budget(budget_file)
 
     from traceanalyzer.check.breaches import breaches, notes, rules_of
     from traceanalyzer.check.formats import Outcome, rendered
