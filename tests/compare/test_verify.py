@@ -19,9 +19,8 @@ from tests.performance.predict_gain import FIXES, reported
 from tests.samples import REPORTS
 from traceanalyzer.capturing.script import EDITED_PROGRAM
 from traceanalyzer.cli import main
-from traceanalyzer.compare.edits import changes_for, edited_files
 from traceanalyzer.compare.reports import read_report
-from traceanalyzer.compare.verification import finding_of, verified
+from traceanalyzer.compare.verification import changes_for, edited_files, finding_of, verified
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.model import FindingRecord, Report
 from traceanalyzer.report.assemble import assemble

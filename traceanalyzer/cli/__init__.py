@@ -12,11 +12,10 @@ import click
 
 from traceanalyzer.cli.capture import PAGE, capture
 from traceanalyzer.cli.check import check
-from traceanalyzer.cli.compare import compare
+from traceanalyzer.cli.compare import compare, verify
 from traceanalyzer.cli.doctor import doctor
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, refuse, regex
 from traceanalyzer.cli.terminal import complain, console, discard_output, echo_json, progress
-from traceanalyzer.cli.verify import verify
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -237,11 +236,8 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
             said.print_cause(found, screen)
 
 
-cli.add_command(capture)
-cli.add_command(check)
-cli.add_command(compare)
-cli.add_command(verify)
-cli.add_command(doctor)
+for command in (capture, check, compare, verify, doctor):
+    cli.add_command(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -74,8 +74,7 @@ def check(
         budget = read_budget(budget_file)
 
     from traceanalyzer.check.breaches import breaches, notes, rules_of
-    from traceanalyzer.check.formats import Outcome, rendered
-    from traceanalyzer.check.places import located
+    from traceanalyzer.check.formats import Outcome, located, rendered
     from traceanalyzer.compare.reports import report_of
 
     rules = rules_of(budget, has_baseline=baseline_path is not None)

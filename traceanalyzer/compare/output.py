@@ -1,5 +1,7 @@
-"""Builds the page of a comparison, from the same types of blocks as a report's page."""
+"""Outputs a comparison as JSON, or as a page of the same types of blocks as a report's page."""
 
+import json
+from dataclasses import asdict
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -10,6 +12,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 
+SCHEMA_VERSION: Final = 1
 _ON_CPU: Final = "on the CPU, not"
 _SECTIONS: Final = {
     "moved": "Ops that moved",
@@ -23,6 +26,29 @@ _SECTIONS: Final = {
     "memory": "Memory",
     "environment": "Environment",
 }
+
+
+def as_json(comparison: Comparison, base: Report, new: Report) -> str:
+    """Return a comparison as JSON; unknown values are null."""
+    change = comparison.step_time
+    data: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "base": base.run.name,
+        "new": new.run.name,
+        "shared_share": round(comparison.shared, 6),
+        "has_enough_in_common": comparison.has_enough_in_common,
+        "step_time": None
+        if change is None
+        else {
+            "base_us": round(change.base_us, 3),
+            "new_us": round(change.new_us, 3),
+            "change_low_share": round(change.low, 6),
+            "change_high_share": round(change.high, 6),
+            "is_seen": change.is_seen,
+        },
+        "differences": [asdict(difference) for difference in comparison.differences],
+    }
+    return json.dumps(data, indent=2) + "\n"
 
 
 def page_of(comparison: Comparison, base: Report, new: Report) -> b.Page:
