@@ -15,7 +15,6 @@ import numpy as np
 
 from traceanalyzer.capture_file.function_records import FunctionBody, Graph, Partition, partition_of
 from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph, parse_library
-from traceanalyzer.capture_file.graph_text import binary, root_of
 from traceanalyzer.errors import GraphFileError, TraceFormatError
 from traceanalyzer.format import printable, size_text
 from traceanalyzer.trace.discovery import RunFiles
@@ -28,10 +27,11 @@ _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _META_GRAPHS, _GRAPH_DEF = 2, 2  # fields of SavedModel and MetaGraphDef
 _MOST_BYTES: Final = 2 << 30  # protobuf's limit
-_MOST_TEXT: Final = 64 << 20
-_HEAD: Final = 4096
+_MOST_INFLATED: Final = 64 << 20
 _GZIP: Final = b"\x1f\x8b"
-_EXPECTED: Final = "give a SavedModel, a GraphDef (`tf.io.write_graph`), or a RunMetadata"
+_EXPECTED: Final = (
+    "give a SavedModel, a GraphDef (`tf.io.write_graph(..., as_text=False)`), or a RunMetadata"
+)
 _OUTSIDE: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
 
@@ -102,28 +102,20 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
 def _content(path: Path) -> memoryview:
     """Return the bytes of a graph file or SavedModel folder, memory-mapped unless compressed."""
     if path.is_dir():
-        names = (path / f"saved_model.{ending}" for ending in ("pb", "pbtxt"))
-        path = next(filter(Path.exists, names), path / "saved_model.pb")
+        path /= "saved_model.pb"
     if path.stat().st_size > _MOST_BYTES:
         msg = f"more than {size_text(_MOST_BYTES)}"
         raise TraceFormatError(msg)
     with path.open("rb") as file:
         if file.read(2) == _GZIP:
             file.seek(0)
-            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_MOST_TEXT)))
+            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_MOST_INFLATED)))
     return np.memmap(path, np.uint8, mode="r").data if path.stat().st_size else memoryview(b"")
 
 
 def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
     """Yield each GraphDef or RunMetadata in a file, and whether it is a RunMetadata."""
-    root = root_of(bytes(data[:_HEAD]))
-    if root:
-        if len(data) > _MOST_TEXT:
-            msg = f"the text file is too large ({size_text(len(data))}); write a binary file"
-            raise TraceFormatError(msg)
-        data = memoryview(binary(str(data, "utf-8", "replace"), root))
-    else:
-        root = _root(Message(data))
+    root = _root(Message(data))
     if root == "SavedModel":
         for meta_graph in map(Message, Message(data).every(_META_GRAPHS)):
             yield from ((as_bytes(graph), False) for graph in meta_graph.every(_GRAPH_DEF))
@@ -132,7 +124,7 @@ def _serialized(data: memoryview) -> Iterator[tuple[memoryview, bool]]:
 
 
 def _root(message: Message) -> str:
-    """Return the type of a binary message: SavedModel, RunMetadata, or GraphDef.
+    """Return the type of a message: SavedModel, RunMetadata, or GraphDef.
 
     Raises:
         BrokenMessageError: The message does not contain a graph.
