@@ -74,18 +74,6 @@ def test_names_that_files_cannot_bear_come_from_the_definitions(folder: Folder) 
     assert folder.read("__inference_a/b[c]*?_7")[0][0].name == "__inference_a/b[c]*?_7"
 
 
-def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
-    folder.dump("__inference_f_9placer_input.pb", "", "/CPU:0")
-    folder.dump("__inference_f_9placer_output.pb", GPU, CPU)
-    folder.dump("__inference_f_9placer_input_1.pb", "", "")
-    folder.dump("__inference_f_9placer_output_1.pb", GPU, GPU)
-
-    (function,), _ = folder.read()
-
-    assert function.name == "__inference_f_9"
-    assert [i.assigned for i in function.instances] == [(GPU, CPU), (GPU, GPU)]
-
-
 @pytest.mark.parametrize("data", [b"", b"\x0a\x7fcut", b"\x0b"])
 def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     folder.instance("f", 5, partitions={})

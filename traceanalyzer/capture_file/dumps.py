@@ -3,8 +3,7 @@
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb` or, after partitioning,
 `FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`. Later instantiations have higher numbers
 (util/debug_data_dumper.cc). Graphs of v1 sessions have other stages. The first graph is named
-`unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. The placer of 2.12
-writes `FUNCTIONplacer_input_N.pbtxt`, which the recorder converts to `.pb`. In file names,
+`unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. In file names,
 TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
 """
 
@@ -45,7 +44,6 @@ _SESSION_STAGES: Final = {
 _STAGED: Final = re.compile(
     r"(.+?)(?:_partition_(_job:.+))?\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb"
 )
-_PLACER: Final = re.compile(r"(.+?)_?placer_(input|output)(?:_(\d{1,9}))?\.pb")
 _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 
@@ -84,14 +82,9 @@ def read_dumps(
 def _found(folder: Path) -> dict[str, _Dumps]:
     found: dict[str, _Dumps] = defaultdict(lambda: defaultdict(list))
     for path in folder.glob("*.pb"):
-        if match := _STAGED.fullmatch(path.name):
-            name, device, number, stage = match.groups(default="")
-            kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
-        elif match := _PLACER.fullmatch(path.name):
-            name, answer, number = match.groups(default="0")
-            kind, device = _INPUT if answer == "input" else _ASSIGNED, ""
-        else:
-            continue
+        match = _STAGED.fullmatch(path.name)
+        name, device, number, stage = match.groups(default="") if match else ("", "", "", "")
+        kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
         if kind is not None:
             dump = _Dump(int(number), path, path.stat().st_mtime_ns)
             found[name][kind, device].append(dump)

@@ -55,10 +55,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(Columns):
-    """The placer's input: the graph of an instantiated function, inlined and lowered.
-
-    TensorFlow dumps it as `before_placer`, and 2.12 as `placer_input`.
-    """
+    """The placer's input (dump `before_placer`): an instantiated function, inlined and lowered."""
 
     inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
     devices: tuple[str, ...]  #: requested; for an `_Arg`, assigned
@@ -102,7 +99,7 @@ class Instance:
 
     input: Graph
     assigned: tuple[str, ...]  #: the device that the placer chose for each node, "" if unknown
-    partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
+    partitions: tuple[Partition, ...]  #: empty if not dumped or left out
     count: int = 1  #: number of equal instantiations
 
 

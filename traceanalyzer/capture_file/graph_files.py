@@ -27,7 +27,7 @@ _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _META_GRAPHS, _GRAPH_DEF = 2, 2  # fields of SavedModel and MetaGraphDef
 _MOST_BYTES: Final = 2 << 30  # protobuf's limit
-_MOST_INFLATED: Final = 64 << 20
+_INFLATED: Final = 64 << 20
 _GZIP: Final = b"\x1f\x8b"
 _EXPECTED: Final = (
     "give a SavedModel, a GraphDef (`tf.io.write_graph(..., as_text=False)`), or a RunMetadata"
@@ -109,7 +109,7 @@ def _content(path: Path) -> memoryview:
     with path.open("rb") as file:
         if file.read(2) == _GZIP:
             file.seek(0)
-            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_MOST_INFLATED)))
+            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_INFLATED)))
     return np.memmap(path, np.uint8, mode="r").data if path.stat().st_size else memoryview(b"")
 
 

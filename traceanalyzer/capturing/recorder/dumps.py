@@ -3,8 +3,7 @@
 After 2.12, TensorFlow writes a function's graph at about twenty stages of its instantiation if
 `TF_DUMP_GRAPH_NAME_FILTER` is set (util/debug_data_dumper.cc; tested with 2.18 and 2.21), as protos
 with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Three stages are kept: the placer's input, its
-output, and the partitions that ran. TensorFlow 2.12 writes the placer's input and output as text if
-`TF_CPP_VMODULE` raises the placer's log level (see `text_dumps`).
+output, and the partitions that ran.
 
 TensorFlow logs every dump at level INFO, so the recorder turns this level off.
 
@@ -27,7 +26,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import Iterable, Mapping
+from typing import Iterable
 
 from .ending import OwnDescriptor
 from .hooks import JournalWriter
@@ -39,15 +38,12 @@ _KEPT = re.compile(
     # A v1 session has no stages of function instantiation; these are the nearest to them.
     r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
     r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
-    r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
 _STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
 # Each instantiation of a function has these once, the last once per device.
 _INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
 # The dumps among these with TensorFlow's own name: their session is not yet known.
-_PLACEMENT = re.compile(
-    r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
-)
+_PLACEMENT = re.compile(r"unknown_graph\.\d+\.main\..*_placement\.pb")
 _RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb")
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
@@ -56,7 +52,6 @@ _REST_AFTER_S = 0.1
 _WAIT_FOR_DATASETS_S = 10.0  # a dataset may never be iterated
 _MOST_REPEATED = 10_000
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-_LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
 
 
 def session_graph(number: int) -> str:
@@ -85,12 +80,11 @@ class Dumps:
         self._first_calls = 0  # that are running
         self._awaited: set[str] = set()  # functions of datasets that were not instantiated yet
         self._repeated: set[str] = set()  # functions whose dumps are not needed
-        self._log_variables = [_LOG_LEVEL]
-        self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
+        self._of_graph: set[str] = set()  # dumps that were assigned to a session's graph
         self._process = os.getpid()
 
-    def ask(self, *, is_oldest: bool) -> None:
-        """Request dumps, before TensorFlow is imported. `is_oldest` is True for TensorFlow 2.12."""
+    def ask(self) -> None:
+        """Request dumps, before TensorFlow is imported."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -108,27 +102,19 @@ class Dumps:
         os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
         if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
             os.putenv(_LOG_LEVEL, "1")
-        if is_oldest:
-            self._never_rests = True  # its dumps do not name their function
-            self._log_variables.append(_LOG_LEVELS)
-            levels = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
-            os.putenv(_LOG_LEVELS, ",".join(filter(None, levels)))
-        else:
-            os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
-            os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
+        os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
+        os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
 
     def taken(self) -> None:
         """Restore the program's log level once TensorFlow has been imported and has read ours."""
         if self._named is None:
             return
-        if not self._never_rests:
-            self._switch = dump_switch()
-        for name in self._log_variables:
-            if name in os.environ:  # give the C library the program's value back
-                os.putenv(name, os.environ[name])
-            else:
-                os.unsetenv(name)
+        self._switch = dump_switch()
+        if _LOG_LEVEL in os.environ:  # give the C library the program's value back
+            os.putenv(_LOG_LEVEL, os.environ[_LOG_LEVEL])
+        else:
+            os.unsetenv(_LOG_LEVEL)
 
     def expect(self) -> None:
         """Switch dumps on: a function or op is about to run for the first time."""
@@ -181,8 +167,8 @@ class Dumps:
     def are_of_graph(self, names: Iterable[str], number: int) -> None:
         """Assign dumps to the session graph with this number."""
         for name in names:
-            self._of_graph[name] = number
-            if number and name.startswith(SESSION):
+            self._of_graph.add(name)
+            if number:
                 renamed = session_graph(number) + name[len(SESSION) :]
                 with suppress(OSError):  # deleted as unneeded
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
@@ -195,20 +181,12 @@ class Dumps:
         else:
             self._delete(new)
 
-    def finish(
-        self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
-    ) -> None:
-        """Stop dumping, delete unneeded dumps, and convert text dumps; see `text_dumps.convert`."""
+    def finish(self) -> None:
+        """Stop dumping, and delete unneeded dumps."""
         self._over = True
         self._wake.set()
         self._leave()
         self._delete_unneeded()
-        texts = {name for name in self._names() if name.endswith(".pbtxt")}
-        if texts:
-            from .text_dumps import convert
-
-            convert(self._folder, texts, self._of_graph, definitions, called_at, self._journal)
-            self._delete(texts)
 
     def _leave_in_fork(self) -> None:
         self._lock = threading.Lock()  # its owner is not in the fork

@@ -39,7 +39,6 @@ class EvidenceRecorder:
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
-        self._called_at: dict[str, float] = {}  # when each function was first called
         frames = FramePool()
         origins = Origins(frames)
         scopes = Scopes(frames, origins)
@@ -108,13 +107,12 @@ class EvidenceRecorder:
             found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
             if found:
                 self._journal.write("kernels", kernels=found)
-        self._dumps.finish(self._functions.definitions, self._called_at)
+        self._dumps.finish()
 
     def _called(self, name: str, thread: int) -> None:
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
-        self._called_at.setdefault(name, time.time())
 
     def _defined(self, name: str) -> None:
         self._dumps.defined(name)

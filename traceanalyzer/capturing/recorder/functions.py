@@ -37,7 +37,6 @@ class FunctionRecorder(RecorderPart):
     ) -> None:
         """Create the recorder. `scope_frames` resolves the frame numbers of `origins.locations`."""
         super().__init__()
-        self.definitions: dict[str, frozenset[str]] = {}  # the nodes' names, by function
         self.op_types: set[str] = set()
         # The earlier function that represents a repeated one, by its name.
         self.stand_in: dict[str, str] = {}
@@ -82,7 +81,6 @@ class FunctionRecorder(RecorderPart):
                 return
             found = _lines(name, graphs, self._scope_frames)
             self._journal.write("function", **found)
-            self.definitions[name] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(name)
 

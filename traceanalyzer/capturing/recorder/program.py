@@ -6,7 +6,6 @@ Most other modules are loaded only when TensorFlow is imported.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
 import os
 import re
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from .recording import Recording
 
 _OLDEST = (2, 12)
-_HEADER = ("include", "tensorflow", "core", "public", "version.h")
 _NOTABLE_CPU_S = 1.0  # tools that libraries run when they are imported take less
 
 
@@ -87,7 +85,7 @@ class Attachment:
         """Request dumps of graphs; called before TensorFlow is imported."""
         with self._journal.guard("the program"):
             self._variables = variables()
-            self._dumps.ask(is_oldest=_is_oldest_installed())
+            self._dumps.ask()
 
     def after_tensorflow(self) -> None:
         """Install the recorder and begin recording; called after TensorFlow is imported."""
@@ -124,14 +122,22 @@ class Attachment:
         journal = self._journal
         self._dumps.taken()
         journal.write("attached")
-        version = re.match(r"(\d+)\.(\d+)", tf.__version__)
-        if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        found = re.match(r"(\d+)\.(\d+)", tf.__version__)
+        version = tuple(map(int, found.groups())) if found else (0, 0)
+        if version < _OLDEST:
             journal.note(
                 "tensorflow_too_old",
                 "warning",
                 f"TensorFlow {tf.__version__} is too old: the recorder needs 2.12 or newer",
             )
             return
+        if version == _OLDEST:
+            journal.note(
+                "graphs_left_out",
+                "warning",
+                "graphs are not recorded, because TensorFlow 2.12 does not dump them; use 2.13 or "
+                "newer",
+            )
         journal.write(
             "environment",
             variables=self._variables,
@@ -146,19 +152,6 @@ class Attachment:
         )
         self._evidence.install()
         recording.begin(self._evidence)
-
-
-def _is_oldest_installed() -> bool:
-    """Return whether the installed TensorFlow is 2.12 or older, according to its headers."""
-    spec = importlib.util.find_spec("tensorflow")
-    if spec is None or not spec.origin:
-        return False
-    try:
-        with open(os.path.join(os.path.dirname(spec.origin), *_HEADER), encoding="utf-8") as file:
-            found = re.search(r"#define TF_MINOR_VERSION (\d+)", file.read())
-    except OSError:
-        return False
-    return found is not None and int(found[1]) <= _OLDEST[1]
 
 
 def _note_other_processes(journal: JournalWriter, before: tuple[float, float]) -> None:

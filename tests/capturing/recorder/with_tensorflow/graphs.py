@@ -10,8 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from google.protobuf import text_format
-from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.capturing.recorder import dumps as graphs
 from traceanalyzer.capturing.recorder.dumps import Dumps
@@ -21,7 +19,6 @@ KEPT = {
     "__inference_f_91.0005.main.before_placer.pb",
     "__inference_f_91.0012.main.before_post_placement_passes.pb",
     "__inference_f_91_partition__job:localhost_device:CPU:0.0003.main.after_partition_passes.pb",
-    "__inference_f_91placer_input_3.pb",
 }
 NOT_KEPT = {
     "__inference_f_91.0001.main.initial.pb",
@@ -51,7 +48,7 @@ def dumps(tmp_path: Path, variables: dict[str, str]) -> Iterator[Dumps]:
     del variables
     found = Dumps(str(tmp_path / "graphs"), JournalWriter(str(tmp_path / "journal")))
     yield found
-    found.finish({}, {})
+    found.finish()
 
 
 def _write(folder: Path, names: set[str]) -> None:
@@ -71,14 +68,14 @@ def _wait(until: Callable[[], bool]) -> None:
 
 
 def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps: Dumps) -> None:
-    dumps.ask(is_oldest=False)
+    dumps.ask()
     folder = tmp_path / "graphs"
     _write(folder, KEPT | NOT_KEPT)
     dumps.expect()
     _wait(lambda: _names(folder) == KEPT)
-    dumps.finish({}, {})
+    dumps.finish()
     _write(folder, NOT_KEPT)
-    dumps.finish({}, {})
+    dumps.finish()
     assert _names(folder) == KEPT
 
 
@@ -93,7 +90,7 @@ class TestResting:
         self, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(graphs, "_WAIT_FOR_DATASETS_S", 0.2)
-        dumps.ask(is_oldest=False)
+        dumps.ask()
         dumps.defined("__inference_Dataset_map_parse_7")
         _wait(lambda: not _is_on(variables))
         dumps.iterated()
@@ -103,7 +100,7 @@ class TestResting:
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
         """As in a loop of `model.predict`, which makes its datasets again each time."""
-        dumps.ask(is_oldest=False)
+        dumps.ask()
         dumps.repeated("__inference_Dataset_map_f_91")
         _write(tmp_path / "graphs", {"__inference_Dataset_map_f_91.0005.main.before_placer.pb"})
         dumps.expect()
@@ -115,7 +112,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str]
 ) -> None:
     before = dict(os.environ)
-    dumps.ask(is_oldest=False)
+    dumps.ask()
     assert dict(os.environ) == before
     prefix = variables.pop("TF_DUMP_GRAPH_PREFIX")
     assert variables.pop("TF_CPP_MIN_LOG_LEVEL") == "1"
@@ -130,7 +127,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
         close_fds=False,
     )
     assert told.stdout == "False\n"
-    dumps.finish({}, {})
+    dumps.finish()
     with pytest.raises(OSError, match="Not a directory"):
         (Path(prefix) / "graph.pb").write_bytes(b"")
 
@@ -143,7 +140,7 @@ from traceanalyzer.capturing.recorder.hooks import JournalWriter
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
 dumps = Dumps({str(tmp_path / "graphs")!r}, JournalWriter({str(tmp_path / "journal")!r}))
-dumps.ask(is_oldest=False)
+dumps.ask()
 prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
 if os.fork() == 0:
     dumps.expect()
@@ -158,7 +155,7 @@ def test_a_program_that_wants_its_own_dumps_has_them(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/srv/user/dumps")
-    dumps.ask(is_oldest=False)
+    dumps.ask()
     dumps.taken()
     dumps.expect()
     assert variables == {}
@@ -169,8 +166,8 @@ def test_a_program_that_wants_its_own_dumps_has_them(
 def test_too_many_bytes_end_the_dumps(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "_MOST_BYTES", 3)
-    dumps.ask(is_oldest=False)
+    monkeypatch.setattr(graphs, "_MOST_BYTES", 2)
+    dumps.ask()
     _write(tmp_path / "graphs", KEPT)
     dumps.expect()
     _wait(lambda: not Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir())
@@ -178,48 +175,6 @@ def test_too_many_bytes_end_the_dumps(
     (note,) = map(json.loads, (tmp_path / "journal").read_text().splitlines())
     assert (note["id"], note["severity"]) == ("graphs_left_out", "warning")
     assert _names(tmp_path / "graphs") == KEPT
-
-
-def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
-    folder = tmp_path / "graphs"
-    folder.mkdir()
-    start = 1_700_000_000
-    graphs = {
-        "first": ("x", "y"),
-        "again": ("x", "y"),
-        "op": ("Exp",),
-        "unplaced": ("a", "b"),
-        "session": ("v1",),
-    }
-    for k, (label, nodes) in enumerate(graphs.items()):
-        graph = graph_pb2.GraphDef(node=[{"name": n, "op": "NoOp"} for n in nodes])
-        name = f"pflr_optmz_host-1a2b-77-{(start + k) * 10**6:x}placer_"
-        (folder / f"{name}input.pbtxt").write_text(text_format.MessageToString(graph))
-        if label != "unplaced":
-            for node in graph.node:
-                node.device = label
-            (folder / f"{name}output.pbtxt").write_text(text_format.MessageToString(graph))
-    journal = JournalWriter(str(tmp_path / "journal"))
-    Dumps(str(folder), journal).finish(
-        {
-            "f_1": frozenset({"x", "y"}),
-            "f_2": frozenset({"x", "y"}),
-            "g": frozenset({"a", "b"}),
-            "": frozenset({"v1"}),
-        },
-        {"f_1": start - 0.5, "f_2": start + 0.5},
-    )
-    assert not (tmp_path / "journal").exists()
-    found = {
-        path.name.partition("placer_output")[0]: graph_pb2.GraphDef.FromString(path.read_bytes())
-        for path in folder.glob("*placer_output*.pb")
-    }
-    assert {name: graph.node[0].device for name, graph in found.items()} == {
-        "f_1": "first",
-        "f_2": "again",
-        "unknown_graph": "session",
-    }
-    assert len(list(folder.iterdir())) == 2 * len(found)
 
 
 def test_dumps_of_further_graphs_of_sessions_get_the_number_of_their_graph(
