@@ -123,9 +123,7 @@ class Book:
         self._definitions: list[Definition] = []
         self._functions: list[Function] = []
 
-    def thread(
-        self, number: int, *ops: str | EagerOp, session: int = 0, first_index: int = 0
-    ) -> None:
+    def thread(self, number: int, *ops: str | EagerOp, session: int = 0) -> None:
         """What a thread ran, in order; an op in words is `MatMul @7 /CPU:0`."""
         numbers = [self._signature(_parsed(op) if isinstance(op, str) else op) for op in ops]
         runs = [(k, len(list(group))) for k, group in groupby(numbers)]
@@ -134,7 +132,6 @@ class Book:
                 thread=number,
                 name=f"thread {number}",
                 session=session,
-                first_index=first_index,
                 signatures=np.array([k for k, _ in runs], np.uint32),
                 counts=np.array([n for _, n in runs], np.uint32),
             )
@@ -184,7 +181,6 @@ class Book:
             trace="host.xplane.pb",
             method="server",
             requested=None,
-            effective=None,
             start_ns=0,
             stop_ns=1_000_000_000,
             reason="the whole program",

@@ -49,7 +49,6 @@ def session(trace: str | None = "host.xplane.pb", **more: Any) -> Session:  # no
     held: dict[str, Any] = {
         "method": "server",
         "requested": LEVEL_3,
-        "effective": LEVEL_3,
         "start_ns": 10**18,
         "stop_ns": 10**18 + 2_500_000_000,
         "reason": "steps 10 to 20, as asked for",

@@ -1,7 +1,6 @@
 """Finds the limits of traces, which readers must know before they rely on a report."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -172,12 +171,9 @@ def _session(host: Host, capture_file: CaptureFile) -> Iterator[_Remark]:
     yield _remark("capture_window", part=part, reason=session.reason, more=more)
     if were_cpus_taken(session):
         yield _remark("cpus_taken", others=session.others_share, idle=session.idle_share)
-    requested, effective = session.requested, host.tables.facts.options or session.effective
-    if requested is None:
+    requested, effective = session.requested, host.tables.facts.options
+    if requested is None or effective is None:
         return
-    if effective is None:  # TensorFlow before 2.19; events of level 3 show that it was used
-        level = min(host.tables.facts.host_level, requested.host_tracer_level)
-        effective = replace(requested, host_tracer_level=level)
     ignored = [
         f"{tracer} tracer level {used} instead of {wanted}"
         for tracer in ("host", "device", "python")

@@ -52,7 +52,6 @@ def sample() -> CaptureFile:
                 requested=ProfileOptions(
                     host_tracer_level=3, device_tracer_level=1, python_tracer_level=0
                 ),
-                effective=None,
                 start_ns=1_700_000_000_000_000_000,
                 stop_ns=1_700_000_001_000_000_000,
                 reason="the script ended",
@@ -122,7 +121,6 @@ def sample() -> CaptureFile:
                                 origin_nodes=("",),
                             ),
                         ),
-                        count=2,
                     ),
                 ),
             ),
@@ -171,7 +169,6 @@ def sample() -> CaptureFile:
                 thread=0,
                 name="MainThread",
                 session=0,
-                first_index=0,
                 signatures=np.array([0, 1], np.uint32),
                 counts=np.array([1, 2], np.uint32),
             ),

@@ -74,7 +74,7 @@ EAGER = {
         }
     ],
     "sequences": [
-        {"thread": 0, "name": "MainThread", "session": 0, "first_index": 0}
+        {"thread": 0, "name": "MainThread", "session": 0}
         | {"signatures": packed(0, 1), "counts": packed(1, 2)}
     ],
 }
@@ -250,12 +250,11 @@ class TestSessions:
             trace="h.xplane.pb",
             method="server",
             requested=levels,
-            effective=levels,
             start_ns=1,
             stop_ns=2,
             reason="the script ended",
         )
-        assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
+        assert second.trace == "../other/h.xplane.pb"
 
 
 class TestDamage:

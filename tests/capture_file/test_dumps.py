@@ -65,7 +65,6 @@ def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> No
     assert instance.input.devices == ("", "/CPU:0")
     assert instance.assigned == (GPU, CPU)
     assert [(p.device, p.names) for p in instance.partitions] == [(CPU, ("C",)), (GPU, ("G",))]
-    assert instance.count == 1
 
 
 def test_names_that_files_cannot_bear_come_from_the_definitions(folder: Folder) -> None:

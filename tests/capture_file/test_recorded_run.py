@@ -21,7 +21,6 @@ def recorded(start_s: int, stop_s: int | None, end_s: int | None) -> CaptureFile
         trace="vm.xplane.pb",
         method="api",
         requested=None,
-        effective=None,
         start_ns=start_s * S,
         stop_ns=None if stop_s is None else stop_s * S,
         reason="from call 3 of step",

@@ -208,6 +208,8 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
         (["--python", "no-such-python", "script.py"], "--python no-such-python:"),
         (["--python", "./script.py", "script.py"], "--python ./script.py:"),
         (["--python", "", "script.py"], "--python:"),
+        (["--python", "python3 -I", "script.py"], "--python: -I keeps"),
+        (["--python", "python3 -X dev -OBE", "script.py"], "--python: -OBE keeps"),
         (["--logdir", "script.py/logs", "script.py"], "script.py/logs:"),
         (["--logdir", "", "script.py"], "Invalid value for '--logdir': ''"),
         (["--run", "..", "script.py"], "--run '..':"),

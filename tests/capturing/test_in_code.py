@@ -69,7 +69,7 @@ def test_captures_a_block(tmp_path: Path) -> None:
     assert capture_file is not None
     assert capture_file.complete
     [session] = capture_file.sessions
-    assert session.requested == session.effective == DEFAULT_LEVELS
+    assert session.requested == DEFAULT_LEVELS
     assert [f.name.startswith("__inference_during_") for f in capture_file.functions] == [True]
     assert "captured_in_code" in {note.id for note in capture_file.notes}
     assert {s.op for s in capture_file.signatures} >= {"Cos"}

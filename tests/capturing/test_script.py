@@ -1,4 +1,4 @@
-"""The interpreter's words, the script's environment, and what keeps the recorder out."""
+"""The interpreter's words, and the command's."""
 
 from pathlib import Path
 
@@ -6,10 +6,7 @@ import pytest
 
 from traceanalyzer.capturing import orchestrate
 from traceanalyzer.capturing.orchestrate import Request
-from traceanalyzer.capturing.script import (
-    Program,
-    interpreter,
-)
+from traceanalyzer.capturing.script import interpreter
 from traceanalyzer.cli import main
 from traceanalyzer.errors import TraceAnalyzerError
 
@@ -26,23 +23,6 @@ def test_a_name_is_looked_up_and_may_have_options(
     assert interpreter("'my python'") == (str(python),)
     with pytest.raises(TraceAnalyzerError, match="no such program"):
         interpreter("python")
-
-
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        (["python"], None),
-        (["python", "-OBE"], "-E"),
-        (["python", "-X", "dev", "-S"], "-S"),
-        (["python", "-Wignore::ResourceWarning", "-Ximporttime"], None),
-        (["srun", "-n", "1", "python"], None),
-        (["env", "A=1", "python", "-I"], "-I"),
-    ],
-)
-def test_knows_what_keeps_the_recorder_out(words: list[str], option: str | None) -> None:
-    program = Program(interpreter=tuple(words), target="x", is_module=False, arguments=())
-    found = program.obstacle
-    assert (found and found.partition(" ")[0]) == option
 
 
 def test_the_command_is_recorded_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:

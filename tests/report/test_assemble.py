@@ -109,7 +109,6 @@ def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: An
             trace="host.xplane.pb",
             method="server",
             requested=LEVELS,
-            effective=LEVELS,
             start_ns=start_ns,
             stop_ns=None,
             reason="the script ended",

@@ -136,14 +136,6 @@ class TestSessions:
 
         assert lines_of(plane, self.book().capture_file(), session) == [expected]
 
-    def test_places_may_be_counted_on(self) -> None:
-        book = Book()
-        book.thread(0, "Add @1", session=0)
-        book.thread(0, "Add @11", "Sub @12", session=1, first_index=1)
-        plane = host_plane(line("python")(ran("#1", "Add", "Sub")))
-
-        assert lines_of(plane, book.capture_file(), None) == [11, 12]
-
 
 def brute_force(events: list[int], records: list[int]) -> list[set[int] | None]:
     """For each event what the longest common subsequences pair it with; None: one leaves it out."""

@@ -54,7 +54,7 @@ class TestHostLevel:
         levels = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
         plain = Book().capture_file()
         (session,) = plain.sessions
-        capture_file = replace(plain, sessions=(replace(session, effective=levels),))
+        capture_file = replace(plain, sessions=(replace(session, requested=levels),))
 
         facts = host_tables("h", 0, decode(xspace(host())), capture_file, 0).facts
 

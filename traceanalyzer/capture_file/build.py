@@ -108,7 +108,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         log=tuple(log),
         machine_obstacles=tuple(machine_obstacles),
         sessions=tuple(
-            _with_levels(session, folder)
+            replace(session, trace=_relative(session.trace, folder))
             for session in pools.records(Session, journal.many["session"])
         ),
         errors=errors,
@@ -169,12 +169,11 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
     return whole
 
 
-def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Set a session's effective levels and its trace path below `folder`; None without a trace."""
-    if session.trace is None or folder is None or not Path(session.trace).is_file():
-        return replace(session, trace=None, effective=None)
-    path = os.path.relpath(session.trace, folder)
-    return replace(session, trace=path, effective=session.requested)
+def _relative(trace: str | None, folder: Path | None) -> str | None:
+    """Return the path of a trace, relative to `folder`; None if there is no such file."""
+    if trace is None or folder is None or not Path(trace).is_file():
+        return None
+    return os.path.relpath(trace, folder)
 
 
 def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:

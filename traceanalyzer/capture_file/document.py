@@ -81,7 +81,6 @@ class Session:
     trace: str | None = None  #: xplane file, relative to the capture file's folder
     method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
     requested: ProfileOptions | None = None  #: None if unknown (the script's own)
-    effective: ProfileOptions | None = None  #: the levels of the trace
     start_ns: _Int64  #: since 1970
     stop_ns: _Int64 | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
@@ -207,7 +206,6 @@ class EagerSequence:
     thread: _Int64  #: its number in the trace's `traceanalyzer:eager` events
     name: str  #: of the thread
     session: int
-    first_index: _Int64  #: position of the first op, counted from the thread's first one
     signatures: NDArray[np.uint32]
     counts: NDArray[np.uint32]  #: how many ops in a row have that signature
 

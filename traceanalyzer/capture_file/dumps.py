@@ -9,9 +9,8 @@ TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFil
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -103,7 +102,6 @@ class _Reader:
 
     def instances(self, dumps: _Dumps) -> tuple[Instance, ...]:
         """Return the distinct instances of a function."""
-        counts: Counter[int] = Counter()
         found: list[Instance] = []
         inputs, assigned = dumps[_INPUT, ""], dumps[_ASSIGNED, ""]
         partitions = _by_instance(inputs, dumps)
@@ -123,8 +121,7 @@ class _Reader:
             )
             if instance not in found:
                 found.append(instance)
-            counts[found.index(instance)] += 1
-        return tuple(replace(each, count=counts[at]) for at, each in enumerate(found))
+        return tuple(found)
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None = None) -> Graph | None:
         try:

@@ -100,7 +100,6 @@ class Instance:
     input: Graph
     assigned: tuple[str, ...]  #: the device that the placer chose for each node, "" if unknown
     partitions: tuple[Partition, ...]  #: empty if not dumped or left out
-    count: int = 1  #: number of equal instantiations
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

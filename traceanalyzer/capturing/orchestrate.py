@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import threading
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from traceanalyzer.capture_file.journal import Journal, read_journal
 from traceanalyzer.capturing import gathering
 from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.script import environment, holding_signals, reason_of, run
+from traceanalyzer.capturing.script import KEEPS_OUT, environment, holding_signals, reason_of, run
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -53,6 +52,9 @@ def record(request: Request, say: Callable[[str], None]) -> int:
         TraceAnalyzerError: The script was not started.
     """
     request.program.check()
+    if option := next(filter(KEEPS_OUT.match, request.program.interpreter[1:]), None):
+        msg = f"--python: {option} keeps the recorder from starting; leave out -I, -E, and -S"
+        raise TraceAnalyzerError(msg)
     with (
         gathering.work_folder() as work,
         gathering.reserved_run(request.logdir, request.run) as folder,
@@ -81,7 +83,7 @@ class _Capture:
     def run_script(self) -> int:
         program = self.request.program
         words = [*program.interpreter, *program.words_of_script]
-        variables = os.environ if program.obstacle else environment(self._write_settings())
+        variables = environment(self._write_settings())
         watch = GpuWatch()
 
         def started(pid: int) -> None:
@@ -143,11 +145,9 @@ class _Capture:
                 yield f"the report could not be written: {printable(error)}; try {again}"
 
     def _why_nothing(self, status: int) -> str:
-        program, known = self.request.program, self.journal.last
-        if program.obstacle:
-            return program.obstacle
+        known = self.journal.last
         if "started" not in known:
-            given = program.interpreter[0]
+            given = self.request.program.interpreter[0]
             return f"{given} did not start the recorder (is it a Python interpreter?)"
         if "attached" in known:
             return "TensorFlow could not be recorded"

@@ -28,12 +28,7 @@ EDITED_PROGRAM: Final = Path(__file__).resolve().parent / "recorder" / "edited_p
 
 # Options of the interpreter that keep the recorder from starting, perhaps among others without a
 # value.
-_KEEPS_OUT: Final = re.compile(r"-[bBdhiOPqRsuvVx?]*([IES])")
-_WHY: Final = {
-    "I": "isolates the interpreter",
-    "E": "makes the interpreter ignore PYTHONPATH",
-    "S": "keeps the interpreter from importing sitecustomize",
-}
+KEEPS_OUT: Final = re.compile(r"-[bBdhiOPqRsuvVx?]*[IES]")
 _FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process group
 _PASSED_ON: Final = frozenset(
     {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
@@ -74,12 +69,6 @@ class Program:
             path = self.target.replace(".", "/")
             return Path(f"{path}.py"), Path(path, "__main__.py")
         return Path(self.target), Path(self.target) / "__main__.py"
-
-    @property
-    def obstacle(self) -> str | None:
-        """Why the recorder cannot start, such as "-I isolates the interpreter"; None if it can."""
-        found = next(filter(None, map(_KEEPS_OUT.match, self.interpreter[1:])), None)
-        return found and f"-{found[1]} {_WHY[found[1]]}"
 
     def check(self) -> None:
         """Raise `TraceAnalyzerError` if the script does not exist."""

@@ -267,13 +267,10 @@ def _records_after(
     sequence = np.full(len(marker), -1, np.int64)
     for k, each in enumerate(sequences):
         within = thread.present & index.present & (thread.values == each.thread)
-        within &= (place >= each.first_index) & (
-            place - each.first_index < offset[k + 1] - offset[k]
-        )
+        within &= (place >= 0) & (place < offset[k + 1] - offset[k])
         sequence = np.where(within, np.where(sequence == -1, k, -2), sequence)
     known = sequence >= 0
-    starts = np.array([s.first_index for s in sequences], np.int64)
-    begin = np.where(known, offset[sequence] + place - starts[sequence], 0)
+    begin = np.where(known, offset[sequence] + place, 0)
     end = np.where(known, offset[sequence + 1], 0)
     follows = known[:-1] & (sequence[:-1] == sequence[1:]) & (begin[1:] >= begin[:-1])
     follows &= line[:-1] == line[1:]

@@ -70,7 +70,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     options = profile_options(trace)
     recorded = None
     if capture_file is not None and session is not None:
-        recorded = capture_file.sessions[session].effective
+        recorded = capture_file.sessions[session].requested
     level, source = _host_level(host, options, recorded)
     allocators = [str(a) for a in allocations["allocator"].cat.categories]
     listed = None if capture_file is None else logical_devices(capture_file)

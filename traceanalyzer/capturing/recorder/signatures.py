@@ -276,7 +276,6 @@ class Sequences:
                         "thread": thread.number,
                         "name": thread.name,
                         "session": session,
-                        "first_index": 0,
                         "signatures": _packed(array("I", [k for k, _ in runs])),
                         "counts": _packed(array("I", [n for _, n in runs])),
                     }
