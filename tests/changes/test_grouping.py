@@ -181,6 +181,18 @@ def test_ops_of_one_call_that_a_library_preprocesses_are_one_change() -> None:
     assert change.effort == "restructure"
 
 
+def test_a_library_that_offers_no_way_around_an_op_is_named_and_advice_is_given_once() -> None:
+    keras = line(199, is_user=False, file="/site-packages/keras/src/trainers/adapter.py")
+    no_kernel = blocker("no_kernel", "SerializeSparse", frame=keras)
+
+    (change,) = changes(op("sparse", "SerializeSparse", no_kernel, at=115, library=keras))
+
+    assert change.title == "Avoid SerializeSparse in Keras"
+    assert change.place == ("train.py", 115)
+    assert "There is nothing to change in your code" in change.around
+    assert not change.instead
+
+
 @pytest.mark.parametrize("kind", ["StringJoin", "WriteSummary"])
 def test_work_that_belongs_on_the_host_is_no_change(kind: str) -> None:
     assert changes(op("host", kind, blocker("no_kernel", kind), scope(9, kind))) == []

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import Final, TypeAlias
 
-from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import CaptureFile, library_of
 from traceanalyzer.causes import BlockedOps, Cause
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
 from traceanalyzer.changes.edits import combined_edit, device_edit, op_edit, variable_edits
@@ -211,8 +211,11 @@ class PlacementChanges:
             it = "it" if len(group.types) == 1 else "them"
             replaced = f"Replace {group.few_types}, or run {it} outside the step"
             return fix.title if fix.condition is None else replaced
+        library = group.lead[0].cpu_op.explanation.library
+        if library is not None:
+            return f"Avoid {group.few_types} in {library_of(library)}"
         if remedy.file:
-            return f"Avoid {group.few_types} at {remedy.at}"
+            return f"Avoid {group.few_types}"
         return f"Move {group.few_types} to the GPU"
 
     def _scope_title(self, group: RemedyGroup) -> str:
@@ -284,9 +287,12 @@ def _advice(group: RemedyGroup, *, has_edits: bool) -> str:
 
 
 def _instead(group: RemedyGroup) -> str:
-    """Return the code or text to show if there are no edits; a scope's code requests the GPU."""
+    """Return the code or text to show if there are no edits; a scope's code requests the GPU.
+
+    A library's text is shown as the workaround.
+    """
     fix = group.fixes[0] if group.fixes else None
-    if fix is None:
+    if fix is None or (group.remedy.kind == "library" and not fix.code):
         return ""
     if group.remedy.kind == "scope" and fix.code and fix.code.startswith("with tf.device("):
         return f'with tf.device("/GPU:0"):  # {group.remedy.at}'
