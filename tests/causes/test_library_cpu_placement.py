@@ -15,6 +15,8 @@ _SCOPE = re.compile(
     r"""with\s[^#\n]*device(?:_scope)?\(\s*["'/\w:]*cpu|set_cpu0\(|colocate_vars_with\("""
     # An iterator that feeds devices requests the dataset's device: by default the CPU.
     r"""|device\(self\._source_device"""
+    # An optional is unpacked where it is, which is on the CPU.
+    r"""|colocate_with\(self\._variant_tensor"""
     # A copied graph has the requests of its nodes.
     r"""|_MaybeDevice\(original_device|device\(op\.device""",
     re.IGNORECASE,
