@@ -329,6 +329,16 @@ def test_a_variable_inside_a_library_says_what_to_do_around_it() -> None:
     assert b.Note(text=("Nothing to change in your code.",)) in card.blocks
 
 
+def test_an_op_that_a_change_moves_is_not_said_to_be_worth_no_change(tmp_path: Path) -> None:
+    """Another finding can be about the same op: the run's own, beside the predicted one."""
+    found = diagnose(ta.load(write(tmp_path, xspace(EIG_AND_JOIN, BUSY))))
+    (eig,) = found.run.ops.loc[found.run.ops["type"] == "Eig", "op_id"]
+    moves_it = change(found, op_ids=(eig,), finding_ids=())
+
+    assert "Eig" in plain(fold(page_of(found, []), "other-findings").blocks[0].summary)
+    assert not [f for f in every(page_of(found, [moves_it]), b.Fold) if f.id == "other-findings"]
+
+
 def test_what_runs_once_before_training_is_folded() -> None:
     """Version 0.1 called it harmful."""
     steps = [training(k, 100 * k + 200) for k in range(6)]

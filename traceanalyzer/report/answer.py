@@ -267,7 +267,9 @@ def _predicted(facts: PageFacts) -> Text:
         once = f", {rare:,} of them not in every step" if rare else ""
         once = ", but not in every step" if rare == stay else once
         would = "would" if facts.stay_for_certain else "may"
-        why = " by design" if facts.stay_on_cpu <= facts.by_design else ""
+        computed_there = set() if there is None else there.analysis.on_host.keys()
+        is_by_design = facts.stay_on_cpu <= facts.by_design | computed_there
+        why = " by design" if is_by_design else ""
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     else:

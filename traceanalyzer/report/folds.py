@@ -42,8 +42,9 @@ def _fold(fold_id: str, summary: str, *blocks: b.Block) -> b.Fold:
 
 
 def _findings(facts: PageFacts) -> Iterator[b.Fold]:
-    """Yield the findings that no change covers."""
+    """Yield the findings that no change covers, and whose ops no change moves."""
     in_changes = {each for change in facts.changes for each in change.finding_ids}
+    moved = {op_id for c in facts.changes if c.kind != "gpu" for op_id in c.op_ids}
 
     def summary(title: b.Text, op_ids: Sequence[str]) -> b.Text:
         took, wait_ps = facts.host_time(op_ids), facts.diagnosis.costs.exposed_ps(op_ids)
@@ -53,7 +54,8 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
 
     by_kind: dict[tuple[str, str], list[Finding]] = {_BY_DESIGN: [], _ONCE: [], _OTHERS: []}
     for f in facts.findings.values():
-        if f.id not in in_changes and f.cause != _NO_GPU:
+        is_covered = f.id in in_changes or (f.op_ids and moved.issuperset(f.op_ids))
+        if not is_covered and f.cause != _NO_GPU:
             ran_once = _ONCE if RAN_ONCE in f.modifiers else _OTHERS
             by_kind[_BY_DESIGN if f.harm == "by_design" else ran_once].append(f)
     for (fold_id, title), findings in by_kind.items():
