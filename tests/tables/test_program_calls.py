@@ -56,6 +56,19 @@ def test_a_function_called_over_and_over() -> None:
     ]
 
 
+@pytest.mark.parametrize(("times", "duration_us", "number"), [(5, 8, 0), (5, 90, 5), (12, 8, 12)])
+def test_a_few_short_calls_after_all_else_are_no_steps(
+    times: int, duration_us: int, number: int
+) -> None:
+    """Such as those that try out a saved model, at the end of a long program."""
+    before = [eager(f"Op{k}", us(100 * k, 80)) for k in range(40)]
+    variable = eager("VarHandleOp", us(4000, 8))
+    each_us = duration_us + 2
+    calls = [call("__inference_f_1", us(4010 + each_us * k, duration_us)) for k in range(times)]
+
+    assert len(steps(host(line("python")(*before, variable, *calls)))) == number
+
+
 def test_ops_that_repeat_exactly() -> None:
     assert of("abc abc abc ab") == [
         ("3 ops", 0.0, 40.0, "repeated ops", "regular"),

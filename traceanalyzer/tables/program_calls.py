@@ -46,6 +46,8 @@ _CONSTANT: Final = "_EagerConst"
 _MAKES_A_VARIABLE: Final = "VarHandleOp"
 
 _LEAST_REPEATS: Final = 3  # fewer may be chance
+_MANY_REPEATS: Final = 10
+_LEAST_SPAN: Final = 0.1  # of the thread's time, from which fewer repeats are steps
 _LEAST_SHARE: Final = 0.75  # of the calls that must be in equal pieces
 _NEARLY_ALL: Final = 0.9
 _MOST: Final = 2 / 3
@@ -178,12 +180,19 @@ class Repeated(NamedTuple):
 
 
 def repeated(calls: Calls) -> Repeated | None:
-    """Find steps in a thread's calls, or else in those after it created its last variable."""
+    """Find steps in a thread's calls, or else in those after it created its last variable.
+
+    A few equal calls at the end, such as those that try out a saved model, are no steps.
+    """
     makes = mask(label == _MAKES_A_VARIABLE for label in calls.labels)
     made = np.flatnonzero(makes[calls.label])
     parts = [calls, *(calls.take(slice(int(at) + 1, None)) for at in made[-1:])]
     tried = (rule(part) for part in parts for rule in (_by_function, _by_ops))
-    return next((found for found in tried if found is not None), None)
+    found = next((found for found in tried if found is not None), None)
+    if found is None or len(found.start_ps) >= _MANY_REPEATS:
+        return found
+    whole_ps = calls.end_ps.max() - calls.start_ps.min()
+    return found if found.end_ps[-1] - found.start_ps[0] >= _LEAST_SPAN * whole_ps else None
 
 
 def _longest(calls: Calls) -> int:
