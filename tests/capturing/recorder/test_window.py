@@ -71,7 +71,7 @@ def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) ->
     ("load", "words"),
     [
         (Load(eager_ops=200_000), "for 200,000 eager ops"),
-        (Load(heap_bytes=HEAP_BYTES), "until the recording used 512 MB of memory"),
+        (Load(heap_bytes=HEAP_BYTES), "until memory use had grown by 512 MB"),
         (Load(free=0.09), "until less than 10% of the memory was free"),
     ],
 )
@@ -85,7 +85,7 @@ def fills(auto: AutoWindow) -> None:
     call(auto, 2, "__inference_init_3")
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES - 1)) is None
     ended = auto.looked(Load(heap_bytes=SET_UP_BYTES))
-    assert ended == End(f"until the recording used {SET_UP_BYTES >> 20} MB of memory")
+    assert ended == End(f"until memory use had grown by {SET_UP_BYTES >> 20} MB")
 
 
 def test_after_a_set_up_that_filled_the_window_steps_are_recorded(auto: AutoWindow) -> None:

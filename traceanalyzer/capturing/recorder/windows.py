@@ -53,7 +53,7 @@ def bound_reached(load: Load, heap_bytes: int, eager_ops: int | None) -> str | N
     if eager_ops is not None and load.eager_ops >= eager_ops:
         return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
-        return f"until the recording used {heap_bytes >> 20} MB of memory"
+        return f"until memory use had grown by {heap_bytes >> 20} MB"
     if load.free < LEAST_FREE:
         return f"until less than {LEAST_FREE:.0%} of the memory was free"
     return None
