@@ -95,7 +95,7 @@ _OF_ANOTHER_CALL: Final = "the graph may belong to another call of the function"
 _MAYBE_CALLED_THERE: Final = "no graph or kernel shows on which device its function was called"
 _SILENT: Final = ARGUMENTS | RESULTS | {"Const", "Identity", "NoOp"}  # leave no event
 _TASK: Final = re.compile(r"/job:.*?/task:\d+")  # in the full name of a device
-NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
+_NOT_ON_CPU: Final = "a replay of its placement does not put it on the CPU"
 
 
 @once_per_run
@@ -215,7 +215,7 @@ def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
         explanation: PlacementExplanation | None = None
         if replayed is not None and record is not None:
             explanation = replayed.of(str(row.type), record) or PlacementExplanation(
-                type=str(row.type), contradiction=NOT_ON_CPU
+                type=str(row.type), contradiction=_NOT_ON_CPU
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
             explanation = _by_registry(run, row)

@@ -124,7 +124,6 @@ OPTION: Final = "pin_to_host_optimization"
 # The types of tensors that it moves if they are small: strings, and few numbers
 # (`IsTensorSmall`, core/grappler/optimizers/pin_to_host_optimizer.cc).
 MOVED_IF_SMALL: Final = frozenset({"int32", "int64", "float", "string"})
-MOST_ELEMENTS: Final = 64
 
 
 def pinned_by(
