@@ -6,11 +6,9 @@ Both are reduced to one value for each constrained attribute, whatever kernels w
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
-from tests.kernel_tables.lines import Combination, combinations, encoded, type_name
+from tests.kernel_tables.lines import Combination, combinations, definition_of
 from tests.kernel_tables.tables import Extraction
-from traceanalyzer.placement.kernel_tables import Argument, AttributeDefinition, OpDefinition
 from traceanalyzer.placement.registry import Kernel, Registry
 
 
@@ -27,9 +25,9 @@ def differences(registry: Registry, extraction: Extraction) -> list[str]:
     found += [f"op not in the tables: {name}" for name in there.keys() - {*registry.ops}]
     found += [f"op only in the tables: {name}" for name in {*registry.ops} - there.keys()]
     for name in there.keys() & {*registry.ops}:
-        defined, wanted = registry.definition(name), _definition(there[name])
+        defined, wanted = registry.definition(name), definition_of(there[name])
         # As text too: True is 1 to Python, and not to TensorFlow.
-        if defined != wanted or repr(dict(defined.attributes)) != repr(wanted.attributes):
+        if defined != wanted or repr(defined.attributes) != repr(wanted.attributes):
             found.append(f"defined differently: {name}: {defined}, not {wanted}")
     if registry.colocation_exempt != {*extraction.exempt}:
         found.append(f"exempt from colocation: {registry.colocation_exempt ^ {*extraction.exempt}}")
@@ -39,51 +37,17 @@ def differences(registry: Registry, extraction: Extraction) -> list[str]:
 def _combinations_of_tables(registry: Registry) -> Iterator[Combination]:
     for op in registry.ops:
         for kernel in registry.kernels(op):
-            yield from _single(kernel)
+            yield from _single(op, kernel)
 
 
-def _single(kernel: Kernel) -> Iterator[Combination]:
+def _single(op: str, kernel: Kernel) -> Iterator[Combination]:
     names = sorted(kernel.constraints)
     for values in product(*(kernel.constraints[name] for name in names)):
         yield Combination(
-            op=kernel.op,
+            op=op,
             device_type=kernel.device_type,
             values=tuple(zip(names, values, strict=True)),
             host_memory_args=kernel.host_memory_args,
             priority=kernel.priority,
             label=kernel.label,
         )
-
-
-def _definition(op: Any) -> OpDefinition:  # noqa: ANN401 - an OpDef, made at run time
-    return OpDefinition(
-        name=op.name,
-        inputs=tuple(map(_argument, op.input_arg)),
-        outputs=tuple(map(_argument, op.output_arg)),
-        attributes={attribute.name: _attribute(attribute) for attribute in op.attr},
-        is_stateful=op.is_stateful,
-    )
-
-
-def _argument(argument: Any) -> Argument:  # noqa: ANN401
-    return Argument(
-        name=argument.name,
-        type=type_name(argument.type) if argument.type else "",
-        type_attr=argument.type_attr,
-        number_attr=argument.number_attr,
-        type_list_attr=argument.type_list_attr,
-        is_ref=argument.is_ref,
-    )
-
-
-def _attribute(attribute: Any) -> AttributeDefinition:  # noqa: ANN401
-    allowed = attribute.allowed_values.list
-    values = [*map(type_name, allowed.type), *(text.decode() for text in allowed.s)]
-    has_default = attribute.HasField("default_value")
-    return AttributeDefinition(
-        type=attribute.type,
-        has_default=has_default,
-        default=encoded(attribute.default_value) if has_default else None,
-        allowed=tuple(sorted({*values})) if attribute.HasField("allowed_values") else None,
-        minimum=attribute.minimum if attribute.has_minimum else None,
-    )

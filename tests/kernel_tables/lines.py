@@ -3,15 +3,18 @@
 What a line says stands in `traceanalyzer/placement/kernel_tables.py`, which reads them.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
 from traceanalyzer.capture_file.document import Json
 from traceanalyzer.capture_file.graph_def import attribute_of_entry
+from traceanalyzer.placement.kernel_tables import Argument, AttributeDefinition, OpDefinition
 
 # XLA's and TPUs' device types are left out: no op is placed there that runs on CPU or GPU.
 KEPT = ("CPU", "DEFAULT", "GPU")
@@ -34,7 +37,7 @@ class _Row:
     """A line of kernels in the making."""
 
     device_type: str
-    constraints: tuple[tuple[str, frozenset[str]], ...]
+    constraints: tuple[tuple[str, frozenset[str | int | bool]], ...]
     host_memory_args: tuple[str, ...]
     priority: int
     label: str
@@ -49,28 +52,6 @@ def type_name(number: int) -> str:
         msg = f"type {number} has no name in traceanalyzer/capture_file/attributes.py"
         raise ValueError(msg)
     return name
-
-
-def _spelled(values: Any) -> list[str]:  # noqa: ANN401 - an AttrValue, made at run time
-    """Return the values that an attribute may have, as the tables spell them."""
-    listed = values.list
-    found = [
-        *map(type_name, listed.type),
-        *(_without(" ,;}", json.dumps(s.decode())) for s in listed.s),
-        *map(str, listed.i),
-        *(str(b).lower() for b in listed.b),
-    ]
-    if not found or listed.f or listed.shape or listed.tensor or listed.func:
-        msg = f"constraint of a kind that tables have no form for: {values}"
-        raise ValueError(msg)
-    return found
-
-
-def _without(marks: str, encoded_text: str) -> str:
-    """Escape characters of JSON that would part a line."""
-    for mark in marks:
-        encoded_text = encoded_text.replace(mark, f"\\u{ord(mark):04x}")
-    return encoded_text
 
 
 def combinations(kernels: Iterable[Any]) -> Iterator[Combination]:
@@ -95,7 +76,11 @@ def combinations(kernels: Iterable[Any]) -> Iterator[Combination]:
 
 
 def _values(listed: Any) -> list[str | int | bool]:  # noqa: ANN401 - an AttrValue.ListValue
-    return [*map(type_name, listed.type), *(s.decode() for s in listed.s), *listed.i, *listed.b]
+    found = [*map(type_name, listed.type), *(s.decode() for s in listed.s), *listed.i, *listed.b]
+    if not found or listed.f or listed.shape or listed.tensor or listed.func:
+        msg = f"constraint of a kind that tables have no form for: {listed}"
+        raise ValueError(msg)
+    return found
 
 
 def kernel_lines(kernels: Iterable[Any], list_attributes: frozenset[str]) -> list[str]:
@@ -111,7 +96,9 @@ def kernel_lines(kernels: Iterable[Any], list_attributes: frozenset[str]) -> lis
     for kernel in kernels:
         if kernel.device_type not in KEPT:
             continue
-        constraints = ((c.name, frozenset(_spelled(c.allowed_values))) for c in kernel.constraint)
+        constraints = (
+            (c.name, frozenset(_values(c.allowed_values.list))) for c in kernel.constraint
+        )
         row = _Row(
             device_type=kernel.device_type,
             constraints=tuple(sorted(constraints)),
@@ -150,56 +137,58 @@ def _merged(rows: set[_Row], list_attributes: frozenset[str]) -> set[_Row]:
             return rows
 
 
-def _line(row: _Row, copy: int) -> str:
-    parts = [row.device_type, *(f"{name}={','.join(sorted(v))}" for name, v in row.constraints)]
-    facts = []
-    if row.host_memory_args:
-        facts.append(f"host={','.join(row.host_memory_args)}")
-    if row.priority:
-        facts.append(f"priority={row.priority}")
-    if row.label:
-        facts.append(f"label={row.label}")
-    if copy > 1:
-        facts.append(f"copy={copy}")
-    return " ".join([*parts, ";", *facts] if facts else parts)
+def _line(row: _Row, copies: int) -> str:
+    constraints = {
+        name: sorted(v, key=lambda v: (type(v).__name__, v)) for name, v in row.constraints
+    }
+    optional = {
+        "constraints": constraints,
+        "host_memory_args": row.host_memory_args,
+        "priority": row.priority,
+        "label": row.label,
+        "copies": copies if copies > 1 else 0,
+    }
+    given = {name: value for name, value in optional.items() if value}
+    return msgspec.json.encode({"device_type": row.device_type, **given}).decode()
 
 
-def definition_line(definition: Any) -> str:  # noqa: ANN401 - an OpDef, made at run time
+def definition_line(op: Any) -> str:  # noqa: ANN401 - an OpDef, made at run time
     """Return the line of an op's definition."""
-    parts = []
-    if definition.input_arg:
-        parts += ["in", *map(_argument, definition.input_arg)]
-    if definition.output_arg:
-        parts += ["out", *map(_argument, definition.output_arg)]
-    if definition.attr:
-        parts += ["attr", *map(_attribute, definition.attr)]
-    if definition.is_stateful:
-        parts.append("stateful")
-    return " ".join(parts)
+    return msgspec.json.encode(definition_of(op)).decode()
 
 
-def _argument(argument: Any) -> str:  # noqa: ANN401
-    number = f"${argument.number_attr}*" if argument.number_attr else ""
-    if argument.type_list_attr:
-        dtype = f"${argument.type_list_attr}[]"
-    else:
-        dtype = f"${argument.type_attr}" if argument.type_attr else type_name(argument.type)
-    return f"{argument.name}:{number}{dtype}{'&' if argument.is_ref else ''}"
+def definition_of(op: Any) -> OpDefinition:  # noqa: ANN401
+    """Return an op's definition as the tables have it."""
+    return OpDefinition(
+        name=op.name,
+        inputs=tuple(map(_argument, op.input_arg)),
+        outputs=tuple(map(_argument, op.output_arg)),
+        attributes={attribute.name: _attribute(attribute) for attribute in op.attr},
+        is_stateful=op.is_stateful,
+    )
 
 
-def _attribute(attribute: Any) -> str:  # noqa: ANN401
-    said = f"{attribute.name}:{attribute.type}"
-    if attribute.has_minimum:
-        said += f">={attribute.minimum}"
+def _argument(argument: Any) -> Argument:  # noqa: ANN401
+    return Argument(
+        name=argument.name,
+        type=type_name(argument.type) if argument.type else "",
+        type_attr=argument.type_attr,
+        number_attr=argument.number_attr,
+        type_list_attr=argument.type_list_attr,
+        is_ref=argument.is_ref,
+    )
+
+
+def _attribute(attribute: Any) -> AttributeDefinition:  # noqa: ANN401
+    allowed = None
     if attribute.HasField("allowed_values"):
-        said += f"{{{','.join(sorted(_spelled(attribute.allowed_values)))}}}"
-    if attribute.HasField("default_value"):
-        said += f"={_default(attribute.default_value)}"
-    return said
-
-
-def _default(value: Any) -> str:  # noqa: ANN401
-    return _without(" ", json.dumps(encoded(value), separators=(",", ":")))
+        allowed = tuple(sorted({*map(str, _values(attribute.allowed_values.list))}))
+    return AttributeDefinition(
+        type=attribute.type,
+        default=encoded(attribute.default_value) if attribute.HasField("default_value") else UNSET,
+        allowed=allowed,
+        minimum=attribute.minimum if attribute.has_minimum else None,
+    )
 
 
 def encoded(value: Any) -> Json:  # noqa: ANN401 - an AttrValue, made at run time

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from tests.placement.asking import ask, registry_of_installed
 from traceanalyzer.capture_file.document import Json
@@ -27,7 +28,7 @@ def defined(op: str) -> OpDefinition:
 
 def usual(attribute: AttributeDefinition) -> Json:
     """Return a value that an attribute can have."""
-    if attribute.has_default:
+    if attribute.default is not UNSET:
         return attribute.default
     kind = attribute.type
     number = attribute.minimum or 0

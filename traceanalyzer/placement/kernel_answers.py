@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any, Final
 
+from msgspec import UNSET
+
 from traceanalyzer.capture_file.graph_def import TYPES
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.placement.by_registry import RUNTIMES_OWN, original
@@ -202,7 +204,7 @@ def _usual(
     found = combinations
     for name in support.types:
         attribute = support.definition.attributes[name]
-        default = attribute.default if attribute.has_default else "int32"
+        default = "int32" if attribute.default is UNSET else attribute.default
         of_type = [c for c in found if c.values[name] == dtype] if name in support.main else []
         found = tuple(of_type or (c for c in found if c.values[name] == default)) or found
     return found

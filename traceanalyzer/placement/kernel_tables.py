@@ -4,42 +4,27 @@ The files are plain text with a paragraph for each op: its type, followed by one
 line starts with the TensorFlow versions to which it applies. `*` means every version that has a
 table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` are ranges of versions.
 
-`kernels.txt` lists the kernels of each device type, with the attribute values that they accept:
+`kernels.txt` lists the kernels of each device type, as JSON; see `Kernel` in `registry`:
 
 ```
-GatherNd
-* GPU Tindices=int32,int64 Tparams=double,float bad_indices_policy="","DEFAULT" ; host=x priority=1
+Abs
+-2.0 {"device_type":"CPU","constraints":{"T":["double","float","half","int32","int64"]}}
 ```
 
-Types are unquoted. Strings, integers, and booleans are written as in JSON. The `;` is followed by
-differences from a kernel's defaults: `host` (the arguments in host memory), `priority`, `label`,
-and `copy=2` if TensorFlow has the same kernel twice.
-
-`definitions.txt` lists the definitions of ops:
-
-```
-AddN
-* in inputs:$N*$T out sum:$T attr N:int>=1 T:type{double,float} name:string="a" stateful
-```
-
-An argument has a type, or `$` and the attribute that gives the type. The prefix `$N*` gives
-the number of tensors. The suffix `[]` means that the attribute is a list of types, and `&` means a
-reference. An attribute has a type, optionally followed by `>=` and the minimum value or length, by
-the allowed values in `{}`, and by `=` and the default in JSON, encoded as in a capture file.
+`definitions.txt` lists the definitions of ops, as JSON; see `OpDefinition`.
 
 `colocation_exempt.txt` lists one op per line, with its versions. `versions.txt` lists the versions
 and the wheels that the tables were read from.
 """
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
 
 from traceanalyzer import data_files
 from traceanalyzer.capture_file.document import Attributes, Json
@@ -55,14 +40,6 @@ ALL: Final = "*"
 
 _RELEASE: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})*(?P<rest>.*)", re.ASCII)
 _NAMED: Final = re.compile(r"\b\d{1,4}\.\d{1,4}\b", re.ASCII)
-_ARGUMENT: Final = re.compile(
-    r"(?P<name>[^:]+):(?:\$(?P<number_attr>\w+)\*)?"
-    r"(?:\$(?P<type_list_attr>\w+)\[\]|\$(?P<type_attr>\w+)|(?P<type>\w+))(?P<is_ref>&?)"
-)
-_ATTRIBUTE: Final = re.compile(
-    r"(?P<name>[^:]+):(?P<type>[a-z()]+)(?:>=(?P<minimum>-?\d+))?"
-    r"(?:\{(?P<allowed>[^}]*)\})?(?:=(?P<default>.*))?"
-)
 _REF: Final = "_ref"
 _MOST_TENSORS: Final = 1_000_000  # per argument: a capture file can contain any number
 
@@ -149,15 +126,6 @@ def lines_of(lines: str, version: Minor) -> Iterator[str]:
             yield rest
 
 
-@cache
-def allowed_values(values: str) -> frozenset[str | int | bool]:
-    """Parse the allowed values of an attribute. Types and strings become plain text."""
-    return frozenset(
-        json.loads(value) if value[0] in '"-0123456789' or value in {"true", "false"} else value
-        for value in values.split(",")
-    )
-
-
 # --- Definitions of ops ---------------------------------------------------------------------------
 #
 # The rules are TensorFlow's `InOutTypesForNode` and `AddDefaultsToNodeDef`
@@ -172,8 +140,7 @@ class InputTypesError(ValueError):
     """Raised if an op cannot take inputs of the given types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class Argument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input or output of an op: one tensor, or several of one type or of different types."""
 
     name: str
@@ -184,20 +151,12 @@ class Argument:
     type_list_attr: str = ""  #: gives a list of types, one per tensor
     is_ref: bool = False
 
-    @classmethod
-    def parse(cls, specification: str) -> Argument:
-        """Parse an argument from a line of `definitions.txt`."""
-        found = _match(_ARGUMENT, specification)
-        return cls(**{**found, "is_ref": bool(found["is_ref"])})
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttributeDefinition:
+class AttributeDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An attribute in an op's definition."""
 
     type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
-    has_default: bool = False
-    default: Json = None  #: its default, in the capture file's encoding
+    default: Json | UnsetType = UNSET  #: its default, in the capture file's encoding
     allowed: tuple[str, ...] | None = None  #: types, or strings as plain text; None for any
     minimum: int | None = None  #: the least value of an int or length of a list
 
@@ -207,58 +166,15 @@ class AttributeDefinition:
         return self.type in {"type", "list(type)"}
 
 
-@cache
-def _attribute(specification: str) -> tuple[str, AttributeDefinition]:
-    found = _match(_ATTRIBUTE, specification)
-    allowed, default, minimum = found["allowed"], found["default"], found["minimum"]
-    return found["name"], AttributeDefinition(
-        type=found["type"],
-        has_default=bool(default),
-        default=json.loads(default) if default else None,
-        allowed=tuple(sorted(map(str, allowed_values(allowed)))) if allowed else None,
-        minimum=int(minimum) if minimum else None,
-    )
-
-
-def _match(form: re.Pattern[str], specification: str) -> dict[str, Any]:
-    found = form.fullmatch(specification)
-    if found is None:
-        msg = f"cannot parse {specification!r} in an op definition"
-        raise ValueError(msg)
-    return found.groupdict("")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpDefinition:
+class OpDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The arguments and attributes of an op."""
 
     name: str
-    inputs: tuple[Argument, ...]
-    outputs: tuple[Argument, ...]
+    inputs: tuple[Argument, ...] = ()
+    outputs: tuple[Argument, ...] = ()
     #: Its attributes by name, in the definition's order.
-    attributes: Mapping[str, AttributeDefinition]
+    attributes: dict[str, AttributeDefinition] = {}
     is_stateful: bool = False  #: whether it has state or effects
-
-    @classmethod
-    def parse(cls, op: str, line: str) -> OpDefinition:
-        """Parse a line of `definitions.txt` without its versions."""
-        parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}
-        words = line.split()
-        for word in words:
-            if word in parts:
-                part = parts[word]
-            else:
-                part.append(word)
-        return cls(
-            name=op,
-            inputs=tuple(map(Argument.parse, parts["in"])),
-            outputs=tuple(map(Argument.parse, parts["out"])),
-            attributes=MappingProxyType(dict(map(_attribute, parts["attr"]))),
-            is_stateful="stateful" in words,
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.name)
 
     @property
     def makes_handles(self) -> bool:
@@ -273,7 +189,7 @@ class OpDefinition:
     def complete(self, attributes: Attributes) -> Attributes:
         """Return the attributes, with missing ones set to their defaults."""
         given = self.attributes.items()
-        missing = {n: a.default for n, a in given if a.has_default and n not in attributes}
+        missing = {n: a.default for n, a in given if a.default is not UNSET and n not in attributes}
         return {**attributes, **missing} if missing else attributes
 
     def types_of(self, argument: Argument, attributes: Attributes) -> tuple[str, ...]:
@@ -298,7 +214,7 @@ class OpDefinition:
         if name in attributes:
             return attributes[name]
         definition = self.attributes.get(name)
-        if definition is None or not definition.has_default:
+        if definition is None or definition.default is UNSET:
             msg = f"{self.name}: attribute {name} has no value"
             raise AttributesError(msg)
         return definition.default

@@ -10,6 +10,8 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from msgspec import UNSET
+
 from traceanalyzer.capture_file.document import Attributes, Json
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_tables import Argument, OpDefinition
@@ -179,7 +181,7 @@ def _combinations(
 def _choices(name: str, kernels: Sequence[Kernel], definition: OpDefinition) -> list[Json]:
     """Return the values to try for an attribute; only the default for a non-type that has one."""
     attribute = definition.attributes[name]
-    if not attribute.is_type and attribute.has_default:
+    if not attribute.is_type and attribute.default is not UNSET:
         return [attribute.default]
     values: set[str | int | bool] = {v for k in kernels for v in k.constraints.get(name, ())}
     if attribute.is_type and any(name not in k.constraints for k in kernels):

@@ -10,10 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
+import msgspec
+
+from traceanalyzer.capture_file.document import (
+    Attributes,
+    CaptureFile,
+    Json,
+    RegisteredKernel,
+)
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_tables import Minor, OpDefinition
@@ -24,35 +30,18 @@ ALWAYS_ON_HOST: Final = frozenset({"string", "string_ref", "resource"})
 _ADVISED: Final = (2, 12)  # the first version that `capture` records
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """A kernel, or several kernels that differ only in the attribute values they accept."""
 
-    op: str
     device_type: str  #: `CPU`, `GPU` or `DEFAULT`
     #: The allowed values of each constrained attribute: types as in the capture file, or text.
-    constraints: Mapping[str, frozenset[str | int | bool]] = field(hash=False)
+    constraints: dict[str, frozenset[str | int | bool]] = {}
     #: Sorted names of its arguments in host memory. Strings and resources are always there, named
     #: or not.
     host_memory_args: tuple[str, ...] = ()
     priority: int = 0  #: the matching kernel with the highest priority is used
     label: str = ""  #: the required value of a node's `_kernel` attribute
-
-    @classmethod
-    def parse(cls, op: str, line: str) -> Kernel:
-        """Parse a line of `kernels.txt` without its leading versions."""
-        before, _, after = line.partition(";")
-        device_type, *constraints = before.split()
-        facts = dict(fact.split("=", 1) for fact in after.split())
-        values = (constraint.split("=", 1) for constraint in constraints)
-        return cls(
-            op=op,
-            device_type=device_type,
-            constraints=MappingProxyType({n: kernel_tables.allowed_values(v) for n, v in values}),
-            host_memory_args=tuple(facts["host"].split(",")) if "host" in facts else (),
-            priority=int(facts.get("priority", 0)),
-            label=facts.get("label", ""),
-        )
+    copies: int = 1  #: how many times TensorFlow has it
 
     def mismatches(self, attributes: Attributes) -> tuple[str, ...]:
         """Return the constrained attributes that are missing or have an unsupported value."""
@@ -96,6 +85,8 @@ class SupportedTypes:
         return tuple(kind for kind, _ in self.types)
 
 
+_KERNELS: Final = msgspec.json.Decoder(Kernel)
+_DEFINITIONS: Final = msgspec.json.Decoder(OpDefinition)
 EVERYWHERE: Final = SupportedTypes(((GPU, 0), (CPU, 0)))
 
 
@@ -115,12 +106,13 @@ class Registry:
         self._kernels: dict[str, tuple[Kernel, ...]] = {}
         self._definitions: dict[str, OpDefinition | None] = {}
 
-    def with_others(self, kernels: Iterable[Kernel]) -> Registry:
+    def with_others(self, kernels: Iterable[RegisteredKernel]) -> Registry:
         """Return a copy with kernels added, except those of ops that TensorFlow defines."""
         found = Registry(self._minor)
-        for kernel in kernels:
-            if self.definition(kernel.op) is None:
-                found._kernels[kernel.op] = (*found._kernels.get(kernel.op, ()), kernel)
+        for each in kernels:
+            if self.definition(each.op) is None:
+                kernel = msgspec.convert(asdict(each), Kernel)
+                found._kernels[each.op] = (*found._kernels.get(each.op, ()), kernel)
         return found
 
     @property
@@ -134,7 +126,7 @@ class Registry:
         if op not in self._kernels:
             lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
             of_version = kernel_tables.lines_of(lines, self._minor)
-            self._kernels[op] = tuple(Kernel.parse(op, line) for line in of_version)
+            self._kernels[op] = tuple(map(_KERNELS.decode, of_version))
         return self._kernels[op]
 
     def definition(self, op: str) -> OpDefinition | None:
@@ -142,7 +134,7 @@ class Registry:
         if op not in self._definitions:
             lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).get(op, "")
             line = next(kernel_tables.lines_of(lines, self._minor), None)
-            self._definitions[op] = None if line is None else OpDefinition.parse(op, line)
+            self._definitions[op] = None if line is None else _DEFINITIONS.decode(line)
         return self._definitions[op]
 
     def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
@@ -256,11 +248,7 @@ def nearest(version: str | None) -> Nearest:
 def registry_of(capture_file: CaptureFile) -> Nearest:
     """Return the registry for a capture file, with the kernels of other libraries' ops added."""
     kernels = nearest(capture_file.tensorflow_version)
-    others = []
-    for each in capture_file.kernels:
-        if each.device_type in {CPU, GPU, DEFAULT}:
-            constraints = {name: frozenset(values) for name, values in each.constraints.items()}
-            others.append(Kernel(**{**asdict(each), "constraints": constraints}))
+    others = [k for k in capture_file.kernels if k.device_type in {CPU, GPU, DEFAULT}]
     return kernels._replace(registry=kernels.registry.with_others(others)) if others else kernels
 
 
