@@ -27,7 +27,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.inference import OpenOp, OtherOps, inferred
+from traceanalyzer.placement.inference import OpenOp, OtherOps, by_strategies, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 from traceanalyzer.placement.on_a_gpu import (
@@ -38,7 +38,6 @@ from traceanalyzer.placement.on_a_gpu import (
     pinned_by,
 )
 from traceanalyzer.placement.program import ProgramPlacement
-from traceanalyzer.placement.strategies import by_strategies
 from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.graph_nodes import OpRecord, base_names

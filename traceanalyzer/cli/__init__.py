@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,7 +189,7 @@ def kernels(
     if op is None:
         listed = kernel_answers.cpu_only(dtype, tf)
         if as_data:
-            echo_json(kernel_answers.as_json(listed))
+            echo_json(asdict(listed))
             return
         for note in listed.notes:
             complain(note)
@@ -197,7 +198,7 @@ def kernels(
         return
     answer = kernel_answers.answer(op, dtype, tf)
     if as_data:
-        echo_json(kernel_answers.as_json(answer))
+        echo_json(asdict(answer))
         return
     from traceanalyzer.cli.kernel_text import print_answer
 

@@ -9,6 +9,7 @@ from traceanalyzer.format import series
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.kernel_answers import KernelAnswer
 from traceanalyzer.placement.kernel_types import Extent, TypeSupport
+from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.terminal import Screen
 from traceanalyzer.report.text import sentence, table_of
 
@@ -90,5 +91,5 @@ def _facts(answer: KernelAnswer) -> Iterator[tuple[str, b.Text]]:
         dtypes = sorted(d for d, reason in answer.depends.items() if reason == why)
         yield ", ".join(dtypes), (why,)
     if answer.since is not None:
-        since = f"{answer.since} or earlier" if answer.since_first_table else answer.since
+        since = f"{answer.since} or earlier" if answer.since == supported()[0] else answer.since
         yield "GPU kernel since", (since,)

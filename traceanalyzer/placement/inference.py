@@ -11,23 +11,19 @@ same effect. Ops that may be on the CPU for one of these reasons stay unexplaine
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Resource
 from traceanalyzer.format import series
+from traceanalyzer.model import Certainty
 from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
+from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.explanations import PlacementExplanation, doubted
-from traceanalyzer.placement.op_traits import (
-    follows_others,
-    has_labels_without_gpu_kernel,
-    has_values_without_gpu_kernel,
-    makes_numbers,
-    prefers_cpu,
-    takes_resource,
-)
+from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
+from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.registry import Registry, nearest
 from traceanalyzer.placement.scopes import habit_of
 
@@ -137,13 +133,13 @@ def inferred(
     ]
     explained = {op.op_id: _by_name(op) for op in left if _is_of_library(op, version)}
     left = [op for op in left if op.op_id not in explained]
-    variables = [op for op in left if takes_resource(registry, op.type)]
-    others = [op for op in left if not takes_resource(registry, op.type)]
+    variables = [op for op in left if registry.takes_resource(op.type)]
+    others = [op for op in left if not registry.takes_resource(op.type)]
     # An op's name is its type by default.
     there = [
         (function, name)
         for function, name, op_type in other.on_gpu
-        if not takes_resource(registry, op_type or _NUMBER.sub("", name.rpartition("/")[2]))
+        if not registry.takes_resource(op_type or _NUMBER.sub("", name.rpartition("/")[2]))
     ]
     names = [name for _, name in there] + [op.name for op in ops]
     if other.is_distributed or any(map(REPLICA.search, names)):
@@ -199,7 +195,7 @@ def _by_scopes(
     beside = {
         call_of(function, name): op
         for function, name, op in refused
-        if makes_numbers(registry, op) and not registry.gpu_kernels(op)
+        if registry.makes_numbers(op) and not registry.gpu_kernels(op)
     }
     calls: dict[InlinedCall, list[OpenOp]] = defaultdict(list)
     explained = {}
@@ -335,7 +331,7 @@ def _explained(
 def _may_follow(registry: Registry, op: str) -> bool:
     """Return whether an op may be where its neighbors are; a resource is where its users are."""
     definition = registry.definition(op)
-    return follows_others(registry, op) or (definition is not None and definition.makes_handles)
+    return registry.follows_others(op) or (definition is not None and definition.makes_handles)
 
 
 def _is_free(registry: Registry, op: OpenOp) -> bool:
@@ -343,9 +339,39 @@ def _is_free(registry: Registry, op: OpenOp) -> bool:
     return (
         USUAL.isdisjoint(op.explanation.types_missing)
         and "TensorList" not in op.type
-        and not follows_others(registry, op.type)
-        and not has_values_without_gpu_kernel(registry, op.type)
-        and not has_labels_without_gpu_kernel(registry, op.type)
-        and not prefers_cpu(registry, op.type)
+        and not registry.follows_others(op.type)
+        and not registry.has_values_without_gpu_kernel(op.type)
+        and not registry.has_labels_without_gpu_kernel(op.type)
+        and not registry.prefers_cpu(op.type)
         and not (op.types and _INTEGERS.issuperset(op.types))
     )
+
+
+# --- Graphs beside a trace ---
+
+
+def by_strategies(
+    program: ProgramPlacement, *, is_distributed: bool
+) -> Iterator[tuple[str, Certainty]]:
+    """Yield each function whose devices a `tf.distribute` strategy may request, and the certainty.
+
+    A strategy marks the ops of its replicas by name (python/distribute/mirrored_run.py), and
+    requests devices by full names, as `tf.device(x.device)` does. Devices of ops that use
+    variables or tables do not count.
+    """
+    for name, placements in program.functions.items():
+        for placement in (each.placement for each in placements):
+            graph, bound = placement.nodes.graph, placement.bound
+            resources = {bound[at] for at, op in enumerate(graph.ops) if op in ARGUMENTS}
+            users = {at for at, root in bound.items() if root in resources}
+            scopes = {scope for at in users if (scope := graph.names[at].rpartition("/")[0])}
+            is_full = any(
+                device.startswith("/job:") and asks_for_cpu(device)
+                for at, device in enumerate(graph.devices)
+                if at not in users and graph.names[at].rpartition("/")[0] not in scopes
+                if graph.ops[at] not in RESULTS
+            )
+            if any(map(REPLICA.search, graph.names)):
+                yield name, "likely"
+            elif is_full:
+                yield name, "likely" if is_distributed else "possible"

@@ -4,9 +4,9 @@ Types have their Python names here (`float32`); other modules use TensorFlow's n
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -46,15 +46,14 @@ class KernelAnswer:
     table: str  #: the version whose table gave the answer
     certainty: str  #: `certain` if that is the requested version, otherwise `likely`
     #: Whether the op has a GPU kernel for the requested type (by default, for any type), with sizes
-    #: and indices of their usual type. None if it depends on another attribute.
-    gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None  #: the same; None also if the table is of another version
+    #: and indices of their usual type. None if it depends on another attribute, or if the table is
+    #: of another version.
+    gpu_kernel: bool | None
     #: Whether all data, except handles, are in host memory, so that the host computes ops placed on
     #: a GPU. None if it depends, or there is no kernel.
     computed_on_host: bool | None
     host_memory_args: tuple[str, ...]  #: arguments in host memory
     since: str | None  #: the version since which every version has a GPU kernel
-    since_first_table: bool  #: whether that is the oldest version that has a table
     dtypes: Mapping[str, tuple[str, ...]]  #: by type, the devices with a kernel
     depends: Mapping[str, str]  #: by type, the cases without a GPU kernel, if others have one
     attributes: Mapping[str, Mapping[str, TypeSupport]]  #: by type attribute and type
@@ -80,7 +79,6 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         QuestionError: The op, type, or version does not exist.
     """
     found, data_type = _table(tf), _data_type(dtype)
-    table = found.registry.version
     support = support_of(found.registry, op)
     if support is None:
         raise QuestionError(_no_such_op(op, found.registry))
@@ -91,21 +89,18 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         there = _ALL[extent_of(_usual(support, meant, data_type)).gpu]
     dtypes = sorted({str(c.values[name]) for c in support.combinations for name in support.main})
     by_type = {python_name(d): support.of_type(d) for d in dtypes}
-    first = None if extent.gpu == "none" else _since(op, table, data_type)
     on_host = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
     arguments = (*support.definition.inputs, *support.definition.outputs)
     return KernelAnswer(
         op=op,
         dtype=None if data_type is None else python_name(data_type),
-        tf=tf or table,
-        table=table,
+        tf=tf or found.registry.version,
+        table=found.registry.version,
         certainty=found.certainty,
-        gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
         computed_on_host=_ALL[extent.on_host] if extent.gpu != "none" else None,
         host_memory_args=tuple(each.name for each in arguments if each.name in on_host),
-        since=first,
-        since_first_table=first == supported()[0],
+        since=None if extent.gpu == "none" else _since(op, found.registry.version, data_type),
         dtypes={name: extent_of(of).devices for name, of in by_type.items()},
         depends={name: why for name, of in by_type.items() if (why := _exceptions(support, of))},
         attributes={
@@ -137,21 +132,6 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
         ops=tuple(ops),
         notes=tuple(_version_notes(found)),
     )
-
-
-def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
-    """Return an answer as a JSON-serializable dict."""
-    found = asdict(record)
-    if isinstance(record, KernelAnswer):
-        del found["overall"]
-        found["attributes"] = {
-            name: {
-                dtype: {"CPU": t.cpu, "GPU": t.gpu, "computed_on_host": t.on_host}
-                for dtype, t in types.items()
-            }
-            for name, types in record.attributes.items()
-        }
-    return found
 
 
 def _table(tf: str | None) -> Nearest:

@@ -58,7 +58,8 @@ class Combination(NamedTuple):
     on_host: bool  #: whether the GPU kernel has all data in host memory
 
 
-class TypeSupport(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TypeSupport:
     """Whether all, some, or none of the combinations of attribute values have kernels."""
 
     cpu: Extent

@@ -27,6 +27,8 @@ from traceanalyzer.placement.kernel_tables import Minor, OpDefinition
 DEFAULT: Final = "DEFAULT"  # for every device type without a matching kernel
 # `DataTypeAlwaysOnHost` in core/framework/types.cc
 ALWAYS_ON_HOST: Final = frozenset({"string", "string_ref", "resource"})
+# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h), and `Identity`.
+_FOLLOW_INPUTS: Final = frozenset({"Identity", "Rank", "Shape", "Size"})
 _ADVISED: Final = (2, 12)  # the first version that `capture` records
 
 
@@ -205,6 +207,64 @@ class Registry:
                 missing[kind] = tuple(dict.fromkeys(names))
         types.sort(key=lambda each: -each[1])
         return SupportedTypes(tuple(types), missing, doubt)
+
+    # --- where an op can run, whatever its dtypes ---
+
+    def makes_numbers(self, op: str) -> bool:
+        """Return whether an op has an output other than a resource, string, or variant."""
+        definition = self.definition(op)
+        others = {"resource", "string", "variant"}
+        return definition is not None and any(o.type not in others for o in definition.outputs)
+
+    def takes_resource(self, op: str) -> bool:
+        """Return whether an op must be on the device of an input, a resource or a reference."""
+        definition = self.definition(op)
+        inputs = () if definition is None or op in self.colocation_exempt else definition.inputs
+        return any(a.type == "resource" or a.is_ref for a in inputs)
+
+    def follows_others(self, op: str) -> bool:
+        """Return whether the placer may put an op where its neighbors are (placer.cc).
+
+        It does so for ops with no input and one output, such as constants, for ops that only use
+        shapes, and for identities.
+        """
+        definition = self.definition(op)
+        if definition is None or op in _FOLLOW_INPUTS:
+            return definition is not None
+        return (
+            not definition.inputs
+            and len(definition.outputs) == 1
+            and not (definition.outputs[0].is_ref or definition.makes_handles)
+        )
+
+    def has_values_without_gpu_kernel(self, op: str) -> bool:
+        """Return whether only CPU kernels accept some value of an attribute that is no dtype."""
+        definition = self.definition(op)
+        on_gpu = [k.constraints for k in self.gpu_kernels(op) if not k.label]
+        usable = [k for k in self.usable_kernels(op) if not k.label]
+        on_cpu = [k.constraints for k in usable if k.device_type == CPU]
+        names = {name for each in on_gpu for name in each}
+        return definition is not None and any(
+            not definition.attributes[name].is_type
+            and all(name in each for each in on_gpu)
+            and any(
+                name not in each or all(each[name] - gpu[name] for gpu in on_gpu) for each in on_cpu
+            )
+            for name in names
+        )
+
+    def prefers_cpu(self, op: str) -> bool:
+        """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
+        kernels = self.usable_kernels(op)
+        cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
+        gpu = [k.priority for k in self.gpu_kernels(op)]
+        return bool(cpu and gpu) and max(cpu) > max(gpu)
+
+    def has_labels_without_gpu_kernel(self, op: str) -> bool:
+        """Return whether an op has CPU kernels with a `_kernel` label that no GPU kernel has."""
+        on_gpu = {k.label for k in self.gpu_kernels(op)}
+        on_cpu = {k.label for k in self.usable_kernels(op) if k.device_type == CPU}
+        return bool(on_cpu - on_gpu - {""})
 
 
 class Nearest(NamedTuple):

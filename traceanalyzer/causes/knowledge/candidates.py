@@ -25,13 +25,6 @@ from traceanalyzer.placement.inference import (
     call_of,
 )
 from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.op_traits import (
-    follows_others,
-    has_labels_without_gpu_kernel,
-    has_values_without_gpu_kernel,
-    prefers_cpu,
-    takes_resource,
-)
 from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.tables.functions import is_session_graph
@@ -87,7 +80,7 @@ class Candidates:
             if placement == "cpu" and (gradient := GRADIENT.search(name)):
                 self._gradients_on_cpu.add((*at, gradient["of"]))
             # An op that reads a variable is on its device, wherever its function was called.
-            if placement.startswith("gpu") and not takes_resource(self._registry, op_type):
+            if placement.startswith("gpu") and not self._registry.takes_resource(op_type):
                 self._with_gpu.add(_in(host, function, name))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
@@ -137,7 +130,7 @@ class Candidates:
         may_be_young = self._version is None and not all(
             bool(r.gpu_kernels(op_type)) for r in known
         )
-        if takes_resource(registry, op_type):
+        if registry.takes_resource(op_type):
             return [
                 ("distribution_strategy_cpu", function in self._with_replicas),
                 ("resource_on_cpu", True),
@@ -148,7 +141,7 @@ class Candidates:
                 ("colocation_group", is_colocating),
                 ("no_gpu_kernel", may_be_young),
             ]
-        is_cpu_preferred = prefers_cpu(registry, op_type)
+        is_cpu_preferred = registry.prefers_cpu(op_type)
         # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
         may_miss_dtype = not USUAL.isdisjoint(missing) or "TensorList" in op_type
         types = self._types.get(cpu_op.op_id)
@@ -165,9 +158,9 @@ class Candidates:
             ("distribution_strategy_cpu", function in self._with_replicas),
             ("colocation_group", (*function, cpu_op.name) in self._gradients_on_cpu),
             ("dtype_unsupported", may_miss_dtype),
-            ("attr_unsupported", has_values_without_gpu_kernel(registry, op_type)),
+            ("attr_unsupported", registry.has_values_without_gpu_kernel(op_type)),
             ("kernel_priority", is_cpu_preferred and not is_in_function),
-            ("follows_neighbour", follows_others(registry, op_type)),
+            ("follows_neighbour", registry.follows_others(op_type)),
             # Causes in the program.
             ("explicit_cpu_placement", True),
             ("caller_device_scope_cpu", may_be_called),
@@ -175,7 +168,7 @@ class Candidates:
             # Causes that the op's kernels allow but that few programs have.
             ("dtype_unsupported", bool(missing)),
             ("no_gpu_kernel", may_be_young),
-            ("attr_unsupported", has_labels_without_gpu_kernel(registry, op_type)),
+            ("attr_unsupported", registry.has_labels_without_gpu_kernel(op_type)),
             ("kernel_priority", is_cpu_preferred),
             # Causes that a trace never shows.
             ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
