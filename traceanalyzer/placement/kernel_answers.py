@@ -100,7 +100,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         gpu_kernel=there if found.exact else None,
         computed_on_host=_ALL[extent.on_host] if extent.gpu != "none" else None,
         host_memory_args=tuple(each.name for each in arguments if each.name in on_host),
-        since=None if extent.gpu == "none" else _since(op, found.registry.version, data_type),
+        since=_since(op, found.registry.version, data_type),
         dtypes={name: extent_of(of).devices for name, of in by_type.items()},
         depends={name: why for name, of in by_type.items() if (why := _exceptions(support, of))},
         attributes={

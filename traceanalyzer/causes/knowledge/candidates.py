@@ -7,15 +7,16 @@ too old to have an op's GPU kernel.
 An op that uses a resource or a reference runs on the device of its data, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc).
 
-Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
-Ops computed on the host although placed on a GPU (`host_memory_kernel`) are not ops on the CPU.
+Some causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof,
+and `small_int_pinning` needs a variable that hardly anybody sets. Ops computed on the host although
+placed on a GPU (`host_memory_kernel`) are not ops on the CPU.
 """
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
+from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.placement.devices import GPU, asks_for_cpu
 from traceanalyzer.placement.inference import (
     GRADIENT,
@@ -24,20 +25,14 @@ from traceanalyzer.placement.inference import (
     InlinedCall,
     call_of,
 )
-from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.kernel_tables import OpDefinition
+from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL
 from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
+from traceanalyzer.run import Run
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from collections.abc import Set as AbstractSet
-
-    from traceanalyzer.cpu_ops import CpuOp
-    from traceanalyzer.placement.kernel_tables import OpDefinition
-    from traceanalyzer.run import Run
 
 # How to decide among the candidates if only a trace was recorded.
 SETTLED_BY: Final = (
@@ -45,10 +40,6 @@ SETTLED_BY: Final = (
     "requested devices."
 )
 _MOST_NAMED: Final = 4
-_SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
-# They send tensors to another device's part of the graph (graph_partition.cc).
-_SENDS: Final = frozenset({"_HostSend", "_Send"})
-
 _GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
@@ -57,17 +48,13 @@ class Candidates:
 
     def __init__(self, run: Run) -> None:
         self._version = run.tensorflow_version
-        self._kernels = nearest(self._version)
-        self._registry = self._kernels.registry
-        self._not_pinning = {host.name for host, file in run.captured if pins_nothing(file)}
+        self._registry = nearest(self._version).registry
         self._with_replicas: set[tuple[str, InlinedCall]] = set()
         self._with_gradients: set[tuple[str, InlinedCall]] = set()
         self._gradients_on_cpu: set[tuple[str, InlinedCall, str]] = set()
         self._with_gpu: set[tuple[str, InlinedCall]] = set()
         ops = run.ops
         self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
-        sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
-        self._sending = set(map(_in, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
         columns = [ops[c].astype(str) for c in ("name", "type", "placement")]
         columns = [ops["host"], ops["function"], *columns]
@@ -103,20 +90,13 @@ class Candidates:
             yield from ("explicit_cpu_placement", "library_cpu_placement")
         if kernels is not None and GPU in kernels:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
-        if self._kernels.exact:
-            yield "no_gpu_kernel"
-        if cpu_op.host in self._not_pinning:
-            yield "grappler_pin_to_host"
         if cpu_op.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
     def _ranked(self, cpu_op: CpuOp, definition: OpDefinition) -> list[tuple[str, bool]]:
         """Return causes, the most likely first, and whether each is possible."""
-        op_type, registry, missing = (
-            definition.name,
-            self._registry,
-            cpu_op.explanation.types_missing,
-        )
+        op_type, registry = definition.name, self._registry
+        missing = cpu_op.explanation.types_missing
         function = _in(cpu_op.host, cpu_op.function)
         called = _in(cpu_op.host, cpu_op.function, cpu_op.name)
         is_in_graph, is_beside_gpu = not cpu_op.is_eager, called in self._with_gpu
@@ -126,10 +106,8 @@ class Candidates:
         # gradients; `tf.gradients` does in functions, too.
         is_colocating = not is_in_function or function in self._with_gradients
         # A GPU kernel may be newer than the program's unknown version.
-        known = [r for r in registries() if r.definition(op_type) is not None]
-        may_be_young = self._version is None and not all(
-            bool(r.gpu_kernels(op_type)) for r in known
-        )
+        known = [r.gpu_kernels(op_type) for r in registries() if r.definition(op_type)]
+        may_be_young = self._version is None and not all(known)
         if registry.takes_resource(op_type):
             return [
                 ("distribution_strategy_cpu", function in self._with_replicas),
@@ -146,12 +124,8 @@ class Candidates:
         may_miss_dtype = not USUAL.isdisjoint(missing) or "TensorList" in op_type
         types = self._types.get(cpu_op.op_id)
         given = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else set()
-        may_be_pinned = (
-            is_in_graph and given <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
-        )
+        may_be_pinned = is_beside_gpu and given <= MOVED_IF_SMALL and _may_be_small(definition)
         may_be_called = (is_in_function or bool(called[1].inlined)) and not is_beside_gpu
-        # `tf.random` ops are excepted (placement_utils.cc).
-        may_be_small = bool(definition.inputs) and "Random" not in op_type and cpu_op.is_eager
         return [
             # Causes that the trace shows. The default device of a function outweighs priorities.
             ("library_cpu_placement", is_in_library),
@@ -171,13 +145,11 @@ class Candidates:
             ("attr_unsupported", registry.has_labels_without_gpu_kernel(op_type)),
             ("kernel_priority", is_cpu_preferred),
             # Causes that a trace never shows.
-            ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
+            ("grappler_pin_to_host", is_in_graph and may_be_pinned),
             ("distribution_strategy_cpu", True),
-            ("grappler_pin_to_host", may_be_pinned and function in self._sending),
             ("caller_device_scope_cpu", is_in_graph),
             ("colocation_group", is_in_graph),
             ("library_cpu_placement", True),
-            ("small_int_pinning", may_be_small and _takes(definition, _SMALL_INTEGERS)),
         ]
 
 
@@ -185,12 +157,12 @@ def _in(host: object, function: object, name: str = "") -> tuple[str, InlinedCal
     return str(host), call_of(function if isinstance(function, str) else "", name)
 
 
-def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
-    """Return whether each input of an op accepts at least one of the dtypes."""
+def _may_be_small(definition: OpDefinition) -> bool:
+    """Return whether each input of an op accepts a dtype that the optimizer moves."""
     for argument in definition.inputs:
         attribute = definition.attributes.get(argument.type_attr)
         allowed = None if attribute is None else attribute.allowed
         known = {argument.type} if argument.type else allowed
-        if known is not None and types.isdisjoint(known):
+        if known is not None and MOVED_IF_SMALL.isdisjoint(known):
             return False
     return True
