@@ -30,7 +30,7 @@ def rule_of(
     check: Callable[[Run], Iterable[Finding]],
     not_applicable: Callable[[Run], str | None] = lambda _: None,
 ) -> Cause:
-    return Cause(name, check=check, not_applicable=not_applicable)
+    return Cause(id=name, check=check, not_applicable=not_applicable)
 
 
 def finding(cause: str, *op_ids: str, certainty: Certainty = "likely", scope: str = "") -> Finding:

@@ -203,11 +203,7 @@ def _blocked(matched: Sequence[_Matched]) -> BlockedOps:
 
 
 def _described(matched: Sequence[_Matched]) -> FindingText:
-    cause = matched[0].cause
-    if cause.describe is None:
-        msg = f"{cause.id} has `match` but no `describe`"
-        raise TypeError(msg)
-    return cause.describe(_blocked(matched))
+    return matched[0].cause.described(_blocked(matched))
 
 
 def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix, ...]:

@@ -145,7 +145,7 @@ def test_its_examples_show_what_matches_and_what_does_not(cause: Cause) -> None:
     assert runs or blockers
     for matches in ([bool(e.fires_on) for e in runs], [e.fires for e in blockers]):
         assert not matches or {*matches} == {True, False}
-    assert bool(blockers) == (cause.describe is not None)
+    assert bool(blockers) == (cause.match is not Cause.match)
 
 
 def test_all_examples_belong_to_a_cause() -> None:
@@ -171,8 +171,7 @@ def match(cause: Cause, example: BlockerExample) -> CauseMatch:
 
 def text(cause: Cause, example: BlockerExample) -> FindingText:
     """Return the text about an op whose first blocker belongs to the cause."""
-    assert cause.describe is not None
-    return cause.describe(BlockedOps(((example.cpu_op, example.blocker),)))
+    return cause.described(BlockedOps(((example.cpu_op, example.blocker),)))
 
 
 def below(frame: Frame | None) -> Frame | None:

@@ -4,7 +4,6 @@ import pytest
 
 import traceanalyzer as ta
 from tests.emulator.captures import captured
-from traceanalyzer.causes.distribution_strategy_cpu import CAUSE
 from traceanalyzer.findings import Finding
 
 PROGRAM = """\
@@ -40,7 +39,7 @@ def found_by_line(*devices: str) -> dict[tuple[int, str], Finding]:
     return {
         (int(ops.loc[op_id, "source_line"]), str(ops.loc[op_id, "type"])): finding
         for finding in ta.diagnose(run).findings
-        if finding.cause == CAUSE.id
+        if finding.cause == "distribution_strategy_cpu"
         for op_id in finding.op_ids
     }
 

@@ -17,14 +17,13 @@ DROPPED = '''\
 
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
-from traceanalyzer.causes._cause import Cause
 
 
-def _check(run):
+def check(run):
     zaps = run.ops[run.ops["name"] == "zap"]
     if len(zaps):
         yield Finding(
-            cause=CAUSE.id,
+            cause="zap",
             scope="",
             certainty="possible",
             harm="harmless",
@@ -33,21 +32,12 @@ def _check(run):
             op_ids=tuple(zaps["op_id"]),
             evidence=(Evidence(kind="type", text="it is named zap"),),
         )
-
-
-CAUSE = Cause(__name__, check=_check)
 '''
 RAISING = '''\
 """A cause that raises."""
 
-from traceanalyzer.causes._cause import Cause
-
-
-def _raise(*_):
+def {part}(*_):
     raise ZeroDivisionError("of a cause")
-
-
-CAUSE = Cause(__name__, {part}=_raise)
 '''
 
 

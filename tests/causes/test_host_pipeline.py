@@ -8,13 +8,13 @@ from tests.capture_files import Book, node
 from tests.causes.examples import Example
 from tests.input_pipeline.paced import asked, made_ahead
 from tests.traces import host, iterator, line, step, us, write, xspace
-from traceanalyzer.causes.host_pipeline import CAUSE
+from traceanalyzer.causes import host_pipeline
 from traceanalyzer.findings import Finding
 
 
 def within(folder: Path, *threads: Any) -> Finding:  # noqa: ANN401 - words of the language
     run = ta.load(write(folder, xspace(host(*threads))))
-    (found,) = [f for f in CAUSE.check(run) if f.scope == "within"]
+    (found,) = [f for f in host_pipeline.check(run) if f.scope == "within"]
     return found
 
 
@@ -101,5 +101,5 @@ def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
         capture_file=capture_file,
     )
-    (found,) = CAUSE.check(example.run())
+    (found,) = host_pipeline.check(example.run())
     assert found.op_ids == ("op1",)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
-from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.library_cpu_placement import CAUSE, LIBRARY_CODE
+from traceanalyzer.causes import BlockedOps, library_cpu_placement
+from traceanalyzer.causes.library_cpu_placement import LIBRARY_CODE
 
 # A scope for the CPU, or for the device of another variable, as code opens it.
 _SCOPE = re.compile(
@@ -79,7 +79,7 @@ def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
         "request", "Cast", requested_device="/device:CPU:0", scope="CPU:0", scope_frame=frame
     )
 
-    mark = CAUSE.match(cpu_op("Cast"), found)
+    mark = library_cpu_placement.match(cpu_op("Cast"), found)
 
     assert mark is not None
     assert mark.sub_reason in {code.id for code in LIBRARY_CODE if file in code.files}
@@ -95,5 +95,6 @@ def test_a_preprocessing_layer_is_named_as_the_model_has_it() -> None:
     found = blocker("request", "SelectV2", requested_device="/device:CPU:0", scope_frame=frame)
     op = cpu_op("SelectV2", name="model_1/text_vectorization_1/SelectV2")
 
-    assert CAUSE.describe is not None
-    assert "(text_vectorization_1)" in CAUSE.describe(BlockedOps(((op, found),))).title
+    assert (
+        "(text_vectorization_1)" in library_cpu_placement.describe(BlockedOps(((op, found),))).title
+    )

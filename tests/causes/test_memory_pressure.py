@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.causes.examples import examples_of
-from traceanalyzer.causes.memory_pressure import CAUSE
+from traceanalyzer.causes import memory_pressure
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.run import Run
@@ -18,7 +18,7 @@ def run_of(scope_line: int, *, is_caught: bool = True, times: int = 1) -> Run:
     Line 4 raises, line 5 catches; 6 is within the handler, 8 comes after it. An error that is not
     caught ends the program the last of the times that it is raised.
     """
-    run = next(e for e in examples_of(CAUSE.id)[0] if e.fires_on).run()
+    run = next(e for e in examples_of("memory_pressure")[0] if e.fires_on).run()
     (host,) = run.hosts
     assert host.capture_file is not None
     frames = [
@@ -39,7 +39,7 @@ def lines(finding: Finding) -> list[int | None]:
 
 
 def test_a_scope_within_the_handler_is_certain_and_all_lines_are_shown() -> None:
-    (found,) = CAUSE.check(run_of(6))
+    (found,) = memory_pressure.check(run_of(6))
 
     assert found.certainty == "certain"
     assert lines(found) == [4, 5, 6]
@@ -47,11 +47,11 @@ def test_a_scope_within_the_handler_is_certain_and_all_lines_are_shown() -> None
 
 
 def test_a_scope_after_the_handler_is_no_part_of_it() -> None:
-    assert list(CAUSE.check(run_of(8))) == []
+    assert list(memory_pressure.check(run_of(8))) == []
 
 
 def test_an_error_that_nothing_caught_is_explained_and_names_no_op() -> None:
-    (found,) = CAUSE.check(run_of(6, is_caught=False))
+    (found,) = memory_pressure.check(run_of(6, is_caught=False))
 
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
@@ -60,12 +60,14 @@ def test_an_error_that_nothing_caught_is_explained_and_names_no_op() -> None:
 
 
 def test_an_error_that_a_program_may_have_caught_is_left_open() -> None:
-    (twice,) = CAUSE.check(run_of(6, is_caught=False, times=2))
+    (twice,) = memory_pressure.check(run_of(6, is_caught=False, times=2))
     run = run_of(6, is_caught=False)
     (host,) = run.hosts
     assert host.capture_file is not None
     capture_file = replace(host.capture_file, errors=host.capture_file.errors[:1])
-    (survived,) = CAUSE.check(replace(run, hosts=(replace(host, capture_file=capture_file),)))
+    (survived,) = memory_pressure.check(
+        replace(run, hosts=(replace(host, capture_file=capture_file),))
+    )
 
     for found in (twice, survived):
         assert (found.sub_reason, found.op_ids) == (None, ())
@@ -103,7 +105,7 @@ def test_the_figures_of_the_allocator_are_shown(*, is_caught: bool) -> None:
         ),
     )
 
-    (found,) = CAUSE.check(run)
+    (found,) = memory_pressure.check(run)
 
     figures = [e.text for e in found.evidence if e.kind in {"allocator", "other_processes"}]
     assert figures == [
@@ -117,4 +119,4 @@ def test_the_figures_of_the_allocator_are_shown(*, is_caught: bool) -> None:
     "message", ["/data/ckpt; No space left on device", OOM.format("CPU:0", "mklcpu")]
 )
 def test_neither_a_full_disk_nor_the_hosts_memory_is_want_of_the_gpus(message: str) -> None:
-    assert list(CAUSE.check(with_message(run_of(6), message))) == []
+    assert list(memory_pressure.check(with_message(run_of(6), message))) == []

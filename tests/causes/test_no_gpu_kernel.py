@@ -3,9 +3,8 @@
 import pytest
 
 from tests.causes.examples import blocker, cpu_op
-from traceanalyzer.causes import BlockedOps, FindingText
+from traceanalyzer.causes import BlockedOps, FindingText, no_gpu_kernel
 from traceanalyzer.causes.knowledge.advice import host_work
-from traceanalyzer.causes.no_gpu_kernel import CAUSE
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
 
@@ -14,8 +13,7 @@ WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not NEWEST.gpu_kern
 
 
 def described(op: str) -> FindingText:
-    assert CAUSE.describe is not None
-    return CAUSE.describe(BlockedOps(((cpu_op(op), blocker("no_kernel", op)),)))
+    return no_gpu_kernel.describe(BlockedOps(((cpu_op(op), blocker("no_kernel", op)),)))
 
 
 @pytest.mark.parametrize(
@@ -54,6 +52,6 @@ def test_every_op_without_a_gpu_kernel_has_a_text_and_a_fix() -> None:
 
     assert len(computing) > 300
     for op in computing:
-        assert CAUSE.match(cpu_op(op), blocker("no_kernel", op)) is not None
+        assert no_gpu_kernel.match(cpu_op(op), blocker("no_kernel", op)) is not None
         assert described(op).title == f"{op} has no GPU kernel in TensorFlow at train.py:7"
         assert described(op).fixes

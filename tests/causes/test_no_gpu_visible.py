@@ -2,7 +2,7 @@
 
 from tests.causes.examples import Example, captured
 from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
-from traceanalyzer.causes.no_gpu_visible import CAUSE
+from traceanalyzer.causes import no_gpu_visible
 
 _NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
 
@@ -21,7 +21,7 @@ def test_a_session_configured_without_a_gpu_is_certain() -> None:
     )
     example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
 
-    (finding,) = CAUSE.check(captured(example.run(), capture_file, (None,)))
+    (finding,) = no_gpu_visible.check(captured(example.run(), capture_file, (None,)))
 
     assert (finding.certainty, finding.sub_reason) == ("certain", "hidden_by_session")
     assert [e.kind for e in finding.evidence] == ["hidden_by_session"]
@@ -33,7 +33,7 @@ def test_devices_that_the_program_listed_are_evidence() -> None:
     capture_file = CaptureFile(tool="", host="h", complete=True, devices=devices)
     example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
 
-    (finding,) = CAUSE.check(captured(example.run(), capture_file, (None,)))
+    (finding,) = no_gpu_visible.check(captured(example.run(), capture_file, (None,)))
 
     assert (finding.certainty, finding.sub_reason) == ("certain", None)
     assert [e.kind for e in finding.evidence] == ["devices"]

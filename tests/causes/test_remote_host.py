@@ -6,7 +6,7 @@ from tests.causes.examples import Example
 from tests.placement.graphs import node, written
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.function_records import Function, Instance
-from traceanalyzer.causes.remote_host import CAUSE
+from traceanalyzer.causes import remote_host
 
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
 WORKER = "/job:worker/replica:0/task:{}/device:{}:0"
@@ -26,7 +26,9 @@ def test_a_task_that_no_op_confirms_makes_nothing_certain(task: str, certainty: 
     own = {"name": "join", "type": "StringJoin", "device": f"/job:{task}/device:CPU:0"}
     away = {"name": "read", "type": "ReadVariableOp", "device": SERVER}
 
-    found = list(CAUSE.check(Example(title="", ops=(own, away), capture_file=AS_WORKER).run()))
+    found = list(
+        remote_host.check(Example(title="", ops=(own, away), capture_file=AS_WORKER).run())
+    )
 
     assert {f.certainty for f in found} == {certainty}
 
@@ -35,7 +37,7 @@ def test_devices_of_no_cluster_are_of_no_other_task() -> None:
     local = "/job:localhost/replica:0/task:0/device:CPU:0"
     ops = ({"name": "join", "type": "StringJoin", "device": local},)
 
-    assert not list(CAUSE.check(Example(title="", ops=ops, capture_file=AS_WORKER).run()))
+    assert not list(remote_host.check(Example(title="", ops=ops, capture_file=AS_WORKER).run()))
 
 
 def placed_on(*devices: str) -> CaptureFile:
@@ -72,7 +74,7 @@ def test_without_its_configuration_a_program_is_the_task_on_whose_gpus_it_comput
     )
     example = Example(title="", ops=ops, capture_file=placed_on(*placed))
 
-    (found,) = CAUSE.check(example.run())
+    (found,) = remote_host.check(example.run())
 
     assert found.certainty == "likely"
     assert list(found.op_ids) == away

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import examples_of
 from tests.emulator.captures import captured
-from traceanalyzer.causes.xla_not_whole import CAUSE
+from traceanalyzer.causes import xla_not_whole
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops, diagnose
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import SourceWhere
@@ -112,7 +112,7 @@ def diagnosed(program: str, gpus: int, flags: str = "") -> Diagnosis:
 
 def findings_by_function(program: str, gpus: int) -> dict[str, Finding]:
     """The findings of the rule, by the functions that their titles name."""
-    findings = [f for f in diagnosed(program, gpus).findings if f.cause == CAUSE.id]
+    findings = [f for f in diagnosed(program, gpus).findings if f.cause == "xla_not_whole"]
     by_function = {
         f.title.removeprefix("XLA cannot compile ").partition(":")[0]: f for f in findings
     }
@@ -122,7 +122,7 @@ def findings_by_function(program: str, gpus: int) -> dict[str, Finding]:
 
 def with_error(**changes: Any) -> Run:  # noqa: ANN401 - fields of the error
     """The rule's own example, with another error."""
-    run = next(e for e in examples_of(CAUSE.id)[0] if e.fires_on).run()
+    run = next(e for e in examples_of("xla_not_whole")[0] if e.fires_on).run()
     (host,) = run.hosts
     assert host.capture_file is not None
     errors = tuple(replace(e, **changes) for e in host.capture_file.errors)
@@ -150,7 +150,7 @@ def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gp
 @pytest.mark.slow
 def test_what_the_handler_alone_puts_on_the_cpu_is_explained_by_it() -> None:
     of = diagnosed(HANDLED, 1)
-    (one,) = [f for f in of.findings if f.cause == CAUSE.id]
+    (one,) = [f for f in of.findings if f.cause == "xla_not_whole"]
     ops = of.run.ops.set_index("op_id")
     assert [ops.loc[i, "type"] for i in one.op_ids] == ["Tanh"]
     assert "then the program put Tanh at train.py:12 on the CPU" in one.title
@@ -182,14 +182,14 @@ def test_an_error_that_nothing_caught_is_said_and_reported() -> None:
     capture_file = replace(host.capture_file, errors=errors)
     of = diagnose(replace(run, hosts=(replace(host, capture_file=capture_file),)))
 
-    (found,) = [f for f in of.findings if f.cause == CAUSE.id]
+    (found,) = [f for f in of.findings if f.cause == "xla_not_whole"]
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
     assert found.id in {f.id for f in assemble(of).findings}
 
 
 def test_an_error_whose_handler_is_unknown_is_left_open() -> None:
-    (found,) = CAUSE.check(with_error(handler=-1))
+    (found,) = xla_not_whole.check(with_error(handler=-1))
 
     assert found.sub_reason is None
     assert "does not show whether the program caught it" in found.why
@@ -199,7 +199,7 @@ def test_an_error_whose_handler_is_unknown_is_left_open() -> None:
 def test_what_a_cluster_leaves_outside_is_placed_as_usual_and_nothing_is_refused() -> None:
     of = diagnosed(CLUSTERED, 0, "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit")
 
-    assert CAUSE.id not in {f.cause for f in of.findings}
+    assert "xla_not_whole" not in {f.cause for f in of.findings}
     types = set(cpu_ops(of.run)["type"])
     assert {"Eig", "_XlaRun"} <= types
     assert not types & {"MatMul", "_XlaCompile", "_XlaMerge"}
@@ -214,7 +214,7 @@ def test_what_a_cluster_leaves_outside_is_placed_as_usual_and_nothing_is_refused
     ["", "Detected unsupported operations when trying to compile graph", "when trying to compile"],
 )
 def test_an_error_with_another_wording_is_reported_as_it_is(message: str) -> None:
-    (found,) = CAUSE.check(with_error(message=message))
+    (found,) = xla_not_whole.check(with_error(message=message))
 
     assert found.title.startswith("XLA cannot compile a function; then the program put MatMul")
 
@@ -227,6 +227,6 @@ def test_of_a_branch_the_function_that_was_called_is_named() -> None:
         "node {{node cond/Eig}}){{node cond/Eig}}\n\t [[cond]] [Op:__inference_either_104]"
     )
 
-    (found,) = CAUSE.check(with_error(message=message))
+    (found,) = xla_not_whole.check(with_error(message=message))
 
     assert found.title.startswith("XLA cannot compile either: it has no kernel for Eig;")

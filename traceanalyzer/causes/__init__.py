@@ -1,4 +1,4 @@
-"""The causes, one per module. Public modules here define `CAUSE` and are found automatically."""
+"""The causes. Each public module here defines one, and is found automatically: see `Cause`."""
 
 from functools import cache
 from importlib import import_module
@@ -11,12 +11,9 @@ __all__ = ["BlockedOps", "Cause", "CauseMatch", "FindingText", "all_causes", "ca
 
 def all_causes() -> tuple[Cause, ...]:
     """Return all causes, sorted by id."""
-    modules = [
-        import_module(f"{__name__}.{found.name}")
-        for found in iter_modules(__path__)
-        if not found.ispkg and not found.name.startswith("_")
-    ]
-    return tuple(sorted((m.CAUSE for m in modules), key=lambda cause: cause.id))
+    found = (each.name for each in iter_modules(__path__) if not each.ispkg)
+    names = sorted(name for name in found if not name.startswith("_"))
+    return tuple(Cause.of(import_module(f"{__name__}.{name}")) for name in names)
 
 
 @cache

@@ -19,7 +19,8 @@ the end of a title), {type} (the blocked op's type), {blocker} (a clause about t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, fields, replace
+from types import ModuleType
 from typing import Any, Literal
 
 from traceanalyzer.capture_file.document import Frame, lines_text, same_place
@@ -42,7 +43,7 @@ from traceanalyzer.placement.blocker import Blocker
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.run import Run
 
-__all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText"]
+__all__ = ["BlockedOps", "Blocker", "Cause", "CauseMatch", "CpuOp", "FindingText", "finding", "fix"]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class BlockedOps:
         }
         text = _text_of(case, fixes, {**known, **values})
         if fixes is None and not self.have_no_other_blocker:
-            text = replace(text, fixes=tuple(replace(fix, checked=False) for fix in text.fixes))
+            text = replace(text, fixes=tuple(replace(each, checked=False) for each in text.fixes))
         return replace(text, modifiers=modifiers)
 
     def checked(self, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
@@ -123,7 +124,7 @@ class BlockedOps:
             and (op.explanation.is_complete or op.explanation.basis != "replay")
             for op in self.ops
         )
-        return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
+        return tuple(replace(each, checked=each.checked and is_enough) for each in fixes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +169,7 @@ def _text_of(case: str, fixes: Iterable[Fix] | None, values: Mapping[str, str]) 
     entry = {**_texts(cause), **(_texts(cause)[name] if name else {})}
     values = {"copied": COPIED, **values}
     if fixes is None:
-        fixes = (fix_of(fix, values) for fix in entry.get("fixes", ()))
+        fixes = (fix_of(each, values) for each in entry.get("fixes", ()))
     title, why = (entry[name].format_map(values) for name in ("title", "why"))
     return FindingText(title=title, why=why, harm=entry["harm"], fixes=tuple(fixes))
 
@@ -177,30 +178,32 @@ def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cause:
-    """A reason why ops run on the CPU.
+    """A reason why ops run on the CPU: a module here, whose names these fields have.
 
     A cause examines a whole run (`check`), or individual blockers of ops (`match` and `describe`).
     Each blocker belongs to exactly one cause.
     """
 
-    module: str  #: the name of its module, whose last part is the cause's id
-    _: KW_ONLY
+    id: str  #: the name of its module, and of the cause in reports
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
     match: Callable[[CpuOp, Blocker], CauseMatch | None] = lambda *_: None
-    #: Returns the text of the finding about ops whose first blocker belongs to this cause.
+    #: Returns the text of the finding about ops whose first blocker belongs to this cause, by
+    #: default the usual case of its texts.
     describe: Callable[[BlockedOps], FindingText] | None = None
     #: What a run must have for `check` to find anything: a GPU in use, or a capture file.
     needs: Literal["nothing", "gpu", "capture"] = "nothing"
     #: Returns another reason why the cause cannot apply to a run, or None.
     not_applicable: Callable[[Run], str | None] = lambda _: None
 
-    @property
-    def id(self) -> str:
-        """The name of the cause in reports."""
-        return self.module.rpartition(".")[2]
+    @classmethod
+    def of(cls, module: ModuleType) -> Cause:
+        """Return the cause that a module defines."""
+        own = vars(module)
+        given = {each.name: own[each.name] for each in fields(cls) if each.name in own}
+        return cls(id=module.__name__.rpartition(".")[2], **given)
 
     @property
     def documentation(self) -> str:
@@ -222,17 +225,23 @@ class Cause:
             return "it needs data that only a capture records"
         return self.not_applicable(run)
 
-    def finding(
-        self,
-        case: str = "",
-        fixes: Iterable[Fix] | None = None,
-        values: Mapping[str, str] | None = None,
-        **fields: Any,  # noqa: ANN401 - the other fields of the finding
-    ) -> Finding:
-        """Return a finding with the text of a case, and its fixes unless others are given."""
-        text = _text_of(f"{self.id}/{case}" if case else self.id, fixes, values or {})
-        return Finding(cause=self.id, **vars(text), **fields)
+    def described(self, ops: BlockedOps) -> FindingText:
+        """Return the text of the finding about ops whose first blocker belongs to this cause."""
+        return ops.described(self.id) if self.describe is None else self.describe(ops)
 
-    def fix(self, case: str, /, *, checked: bool = False, **values: str) -> Fix:
-        """Return a fix from the `fix` table of this cause's texts."""
-        return fix_of({**_texts(self.id)["fix"][case], "checked": checked}, values)
+
+def finding(
+    case: str,
+    fixes: Iterable[Fix] | None = None,
+    values: Mapping[str, str] | None = None,
+    **given: Any,  # noqa: ANN401 - the other fields of the finding
+) -> Finding:
+    """Return a finding with the text of a case, `CAUSE/CASE`, and its fixes unless given."""
+    text = _text_of(case, fixes, values or {})
+    return Finding(cause=case.partition("/")[0], **vars(text), **given)
+
+
+def fix(case: str, /, *, checked: bool = False, **values: str) -> Fix:
+    """Return a fix, `CAUSE/FIX`, from the `fix` table of a cause's texts."""
+    cause, _, name = case.partition("/")
+    return fix_of({**_texts(cause)["fix"][name], "checked": checked}, values)

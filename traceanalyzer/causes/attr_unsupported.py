@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, fix
 from traceanalyzer.causes.knowledge.advice import around
 from traceanalyzer.causes.knowledge.finding_text import given_text, made_at, node_where, observed
 from traceanalyzer.model import Fix
@@ -45,20 +45,17 @@ def _fix(ops: BlockedOps) -> Fix:
     if ops.library is not None:
         return around(op_type, ops.library)
     if _LABEL in attributes:
-        return CAUSE.fix("remove_label")
+        return fix("attr_unsupported/remove_label")
     ((name, value), *more) = attributes.items()
     text = value.get("s") if isinstance(value, dict) else None
     others = values_taken(op_type, name, text) if isinstance(text, str) and not more else ()
     if not others:
-        return CAUSE.fix("other_value", names=" and ".join(f"`{n}`" for n in attributes))
+        return fix("attr_unsupported/other_value", names=" and ".join(f"`{n}`" for n in attributes))
     chosen = "IGNORE" if "IGNORE" in others else max(others)
-    return CAUSE.fix(
-        "value_ignore" if chosen == "IGNORE" else "value",
+    return fix(
+        "attr_unsupported/value_ignore" if chosen == "IGNORE" else "value",
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
         argument=f'{name}="{chosen}"',
         type=op_type,
         accepted=", ".join(map(repr, others)),
     )
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

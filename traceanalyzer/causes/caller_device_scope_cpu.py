@@ -1,7 +1,7 @@
 """Functions called inside a CPU scope."""
 
 from traceanalyzer.capture_file.document import lines_text, same_place
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     OP_OR_CALL,
     function_text,
@@ -61,6 +61,3 @@ def _scope(blocker: Blocker) -> str | None:
     if blocker.call is not None:
         return blocker.call.scope
     return blocker.scope if blocker.called_in else None
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

@@ -1,6 +1,6 @@
 """Ops colocated with an op on the CPU."""
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import blocker_text, is_of_strategy, observed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -36,6 +36,3 @@ def describe(ops: BlockedOps) -> FindingText:
 def _is_copied(blocker: Blocker) -> bool:
     is_request = blocker.link == "own" and blocker.kind is BlockerKind.REQUEST
     return is_request and bool(blocker.copied_from) and not is_of_strategy(blocker)
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

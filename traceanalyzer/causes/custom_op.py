@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, finding
 from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
@@ -13,6 +13,8 @@ from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.run import Run
+
+needs: Final = "gpu"
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")
@@ -31,8 +33,8 @@ def check(run: Run) -> Iterator[Finding]:
             by_type[op_type].append(cpu_op)
     for op_type, ops in by_type.items():
         is_likely = all(op.explanation.contradiction and not op.explanation.doubt for op in ops)
-        yield CAUSE.finding(
-            "unknown_kernels",
+        yield finding(
+            "custom_op/unknown_kernels",
             values={"type": op_type, "at": at_lines(ops)},
             scope=op_type,
             certainty="likely" if is_likely else "possible",
@@ -62,6 +64,3 @@ def _is_foreign(op: str) -> bool:
 
 def _unknown(op_type: str) -> Evidence:
     return observed("kernel_registry", f"no version of TensorFlow has an op named {op_type}")
-
-
-CAUSE = Cause(__name__, needs="gpu", check=check, match=match, describe=describe)

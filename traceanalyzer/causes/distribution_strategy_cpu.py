@@ -3,7 +3,7 @@
 from typing import Final
 
 from traceanalyzer.capture_file.document import file_name, same_place
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.data_files import toml
 from traceanalyzer.placement.blocker import BlockerKind
@@ -56,6 +56,3 @@ def _has_full_name(cpu_op: CpuOp, blocker: Blocker) -> bool:
 def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
     return str(_OWNERS.get(name, "a strategy of tf.distribute"))
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, fix
 from traceanalyzer.causes.knowledge.advice import HOST_WORK, around, fixes_of_variables
 from traceanalyzer.causes.knowledge.finding_text import (
     dtypes_in,
@@ -100,7 +100,7 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
         (dtype,) = ops.blocker.attributes.values()
         yield from fixes_of_variables(str(dtype), ops.blockers)
     else:
-        yield from _casts(ops) or (CAUSE.fix("other_dtypes", type=op_type),)
+        yield from _casts(ops) or (fix("dtype_unsupported/other_dtypes", type=op_type),)
 
 
 def _casts(ops: BlockedOps) -> list[Fix]:
@@ -129,12 +129,12 @@ def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fi
     op, inputs = ops.blocker.type, inputs_of(ops.blocker.type, attribute)
     new, old, loss = python_name(target.dtype), python_name(dtype), target.in_brackets
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
-        return CAUSE.fix("list_dtype", new=new, loss=loss)
+        return fix("dtype_unsupported/list_dtype", new=new, loss=loss)
     makes_weights = op in _COUNTS and attribute == "T"
     if makes_weights or not inputs:
         code = f"{'dtype' if makes_weights else attribute}=tf.{new}"
-        is_checked = not makes_weights
-        return CAUSE.fix("argument", checked=is_checked, code=code, type=op, old=old, loss=loss)
+        given = {"code": code, "type": op, "old": old, "loss": loss}
+        return fix("dtype_unsupported/argument", checked=not makes_weights, **given)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
@@ -142,8 +142,8 @@ def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fi
         return None
     if is_output and not casts_on_gpu(target.dtype, dtype):
         return None
-    return CAUSE.fix(
-        "cast",
+    return fix(
+        "dtype_unsupported/cast",
         checked=True,
         inputs=" and ".join(f"`{name}`" for name in inputs),
         type=op,
@@ -162,6 +162,3 @@ def _is_of_variable(blocker: Blocker) -> bool:
     definition = definition_of(blocker.type)
     inputs = () if definition is None else definition.inputs
     return blocker.type in _VARIABLES or any(a.type == "resource" or a.is_ref for a in inputs)
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

@@ -1,7 +1,7 @@
 """The program requests the CPU."""
 
 from traceanalyzer.capture_file.document import same_place
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     OP_OR_CALL,
     is_of_call,
@@ -64,6 +64,3 @@ def _is_computed(blocker: Blocker) -> bool:
     """Return whether the line that opens the scope computes the name of the device."""
     text = None if blocker.scope_frame is None else blocker.scope_frame.text
     return text is not None and "cpu" not in text.lower() and text.rstrip().endswith(":")
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

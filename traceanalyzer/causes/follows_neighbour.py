@@ -1,6 +1,6 @@
 """Ops placed on the CPU because of their inputs or consumers."""
 
-from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
+from traceanalyzer.causes._cause import Blocker, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import observed
 
 
@@ -11,6 +11,3 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     where = f"node {cpu_op.name}"
     tie = observed("placement_rule", f"it follows {', '.join(followed[:3])}", where)
     return CauseMatch.by_other(blocker, tie, where)
-
-
-CAUSE = Cause(__name__, match=match, describe=lambda ops: ops.described("follows_neighbour"))

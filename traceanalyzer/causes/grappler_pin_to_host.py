@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import finding
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
@@ -14,6 +14,8 @@ from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.on_a_gpu import OPTION, pinned_by
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.vocabulary import Role
+
+needs: Final = "capture"
 
 # How the option was set: the evidence, its place in the capture file, and code that undoes it.
 _SET_BY: Final = {
@@ -39,7 +41,8 @@ def check(run: Run) -> Iterator[Finding]:
             rows = host.tables.ops.iloc[list(by_row)]
             is_certain = bool((rows["placement_certainty"] == "certain").all())
             option, place, code = _SET_BY[set_by]
-            yield CAUSE.finding(
+            yield finding(
+                "grappler_pin_to_host",
                 values={
                     "option": OPTION,
                     "count": counted(len(rows), "op"),
@@ -75,6 +78,3 @@ def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     instances = () if function is None else function.instances
     places = [(each.assigned, each.input.index(node)) for each in instances]
     return {assigned[at] if at < len(assigned) else "" for assigned, at in places if at >= 0}
-
-
-CAUSE = Cause(__name__, needs="capture", check=check)

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, finding
 from traceanalyzer.causes.knowledge.finding_text import at_lines, given_text, made_at, observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, series
@@ -33,8 +33,8 @@ def check(run: Run) -> Iterator[Finding]:
     for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
         types = sorted(set(rows["type"].astype(str)))
         placement = f"ops on a GPU with values in host memory: {listed(types)}"
-        yield CAUSE.finding(
-            str(scope),
+        yield finding(
+            f"host_memory_kernel/{scope}",
             **_text(types, len(rows)),
             scope=str(scope),
             certainty="certain" if (rows["placement_certainty"] == "certain").all() else "likely",
@@ -95,6 +95,3 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
             condition="the tensors are large",
             code="x = tf.constant(values, tf.int64)",
         )
-
-
-CAUSE = Cause(__name__, not_applicable=not_applicable, check=check, match=match, describe=describe)

@@ -5,7 +5,15 @@ from typing import Final
 
 import pandas as pd
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import (
+    BlockedOps,
+    Blocker,
+    CauseMatch,
+    CpuOp,
+    FindingText,
+    finding,
+    fix,
+)
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
@@ -36,8 +44,8 @@ def check(run: Run) -> Iterator[Finding]:
     at_the_end = found[~is_inside]
     if len(at_the_end):
         types = listed(sorted(set(at_the_end["type"].astype(str))))
-        yield CAUSE.finding(
-            "at_its_end",
+        yield finding(
+            "host_pipeline/at_its_end",
             sub_reason="hands_over_elements",
             scope="at its end",
             certainty="likely",
@@ -64,8 +72,8 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
         if host.verdict == "too_slow":
             case = "too_slow"
             fixes = [Fix(text=f.text, code=f.code) for f in host.fixes] + fixes or [FASTER_PIPELINE]
-    return CAUSE.finding(
-        case,
+    return finding(
+        f"host_pipeline/{case}",
         fixes,
         scope="within",
         certainty="certain",
@@ -84,7 +92,7 @@ def _refill(host: HostInput) -> Iterator[Fix]:
         return
     size = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
     iterators, took = counted(host.fills, "iterator"), duration_text(host.fill_ps)
-    yield CAUSE.fix("refill", size=size, iterators=iterators, took=took)
+    yield fix("host_pipeline/refill", size=size, iterators=iterators, took=took)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -103,6 +111,3 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     return ops.described("host_pipeline", (FASTER_PIPELINE,))
-
-
-CAUSE = Cause(__name__, check=check, match=match, describe=describe)

@@ -1,6 +1,6 @@
 """Ops computed inside a dataset."""
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import switch_of
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.placement.blocker import BlockerKind
@@ -21,6 +21,3 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(ops: BlockedOps) -> FindingText:
     switch = None if ops.library is None else switch_of(ops.blocker.type, ops.library)
     return ops.described("inside_dataset", None if switch is None else (switch,))
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

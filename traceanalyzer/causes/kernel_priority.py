@@ -1,6 +1,6 @@
 """TensorFlow prefers the CPU kernel."""
 
-from traceanalyzer.causes._cause import Blocker, Cause, CauseMatch, CpuOp
+from traceanalyzer.causes._cause import Blocker, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
@@ -14,6 +14,3 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     replay = "no device is requested, and no default device overrides the kernel priorities"
     registry, placer = observed("kernel_registry", priorities), observed("placer_replay", replay)
     return CauseMatch(scope=blocker.type, evidence=(registry, placer, *made_at(cpu_op)))
-
-
-CAUSE = Cause(__name__, match=match, describe=lambda ops: ops.described("kernel_priority"))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from traceanalyzer.capture_file.document import Frame, file_name, library_of, lines_text, same_place
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
@@ -21,6 +21,8 @@ from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.inference import name_scope
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.run import Run
+
+needs: Final = "gpu"
 
 _MOST_NAMES: Final = 3  # layers named in a title
 
@@ -56,7 +58,7 @@ def check(run: Run) -> Iterator[Finding]:
         text = f"a WriteSummary immediately follows each recorded {types}"
         if len(found):
             yield Finding(
-                cause=CAUSE.id,
+                cause="library_cpu_placement",
                 sub_reason=_SUMMARY.id,
                 scope=f"{host.name} eager summary",
                 certainty="possible",
@@ -143,6 +145,3 @@ def _library_code(frame: Frame) -> _LibraryCode:
 def _code_of_name(name: str) -> _LibraryCode | None:
     habit = habit_of(name, None)
     return next((each for each in LIBRARY_CODE if each.id == habit), None)
-
-
-CAUSE = Cause(__name__, needs="gpu", check=check, match=match, describe=describe)

@@ -1,9 +1,10 @@
 """The program continued on the CPU after memory ran out."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError, line_text, same_place
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import finding
 from traceanalyzer.causes.knowledge.caught_errors import Exhaustion, exhaustion, seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 from traceanalyzer.causes.knowledge.gpu_memory import BFC, gpu_memory
@@ -11,6 +12,8 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import size_text
 from traceanalyzer.model import Evidence
 from traceanalyzer.run import Host, Run
+
+needs: Final = "capture"
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -45,8 +48,9 @@ def _exhausted(
         sub_reason = "caught"
         scope = f"{same_place(raised)} {same_place(handler)}"
         then = f"{line_text(handler)} caught the error, and the handler requests the CPU."
-    yield CAUSE.finding(
-        "" if handler is not None else sub_reason or "handler_unknown",
+    case = "" if handler is not None else sub_reason or "handler_unknown"
+    yield finding(
+        f"memory_pressure/{case}",
         values={
             "error": error.type,
             "at": "" if raised is None else f" at {line_text(raised)}",
@@ -75,6 +79,3 @@ def _allocator(host: Host, failed: Exhaustion) -> Iterator[Evidence]:
         if gpu.number == number and gpu.others_bytes:
             text = f"other processes used {size_text(gpu.others_bytes)} of the GPU's memory"
             yield observed("other_processes", text)
-
-
-CAUSE = Cause(__name__, needs="capture", check=check)

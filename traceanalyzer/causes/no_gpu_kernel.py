@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, fix
 from traceanalyzer.causes.knowledge.advice import SUBSTITUTES, Advice, around, host_work, substitute
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
@@ -50,7 +50,4 @@ def _fix(ops: BlockedOps, work: Advice | None) -> Fix:
         return found
     if work is not None:
         return work.fix
-    return CAUSE.fix("no_substitute", type=op_type)
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)
+    return fix("no_gpu_kernel/no_substitute", type=op_type)

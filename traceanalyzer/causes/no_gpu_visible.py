@@ -14,7 +14,7 @@ from traceanalyzer.capture_file.visibility import (
     ran_in_sessions_alone,
     saw_no_gpu,
 )
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import finding, fix
 from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.caught_errors import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
@@ -104,9 +104,10 @@ def _by_trace(run: Run, found: pd.DataFrame) -> Finding:
     coverage = observed("kernel_registry", coverage_text(found, run.tensorflow_version))
     is_described = any(host.tables.facts.accelerators for host in run.hosts)
     may_be_missed = any(host.tables.facts.gpu_may_be_missed for host in run.hosts)
-    return CAUSE.finding(
-        "gpu_may_be_missed" if may_be_missed else "",
-        (CAUSE.fix("ask"), _OBSTACLES["cpu_only_build"].fix, CAUSE.fix("variable")),
+    ask, variable = fix("no_gpu_visible/ask"), fix("no_gpu_visible/variable")
+    return finding(
+        f"no_gpu_visible/{'gpu_may_be_missed' if may_be_missed else ''}",
+        (ask, _OBSTACLES["cpu_only_build"].fix, variable),
         {"described": _DESCRIBED if is_described else ""},
         sub_reason="gpu_described_but_unused" if is_described else None,
         scope="",
@@ -126,7 +127,7 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         sub_reason = proved[0].reason
         titles = [f"{o.title or _OBSTACLES[o.reason].title}{_at(o)}" for o in proved]
         title = f"TensorFlow had no GPU: {series(list(dict.fromkeys(titles)))}"
-    fixes = [obstacle_fix(o) for o in known] or [CAUSE.fix("ask")]
+    fixes = [obstacle_fix(o) for o in known] or [fix("no_gpu_visible/ask")]
     errors: list[Evidence] = []
     for capture_file in captured:
         failed = failure(capture_file)
@@ -136,12 +137,12 @@ def _by_captures(op_ids: tuple[str, ...], captured: Sequence[CaptureFile]) -> Fi
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
-            fixes.insert(0, CAUSE.fix("soft_placement"))
+            fixes.insert(0, fix("no_gpu_visible/soft_placement"))
     devices = () if all(map(ran_in_sessions_alone, captured)) else (_LOGICAL_DEVICES,)
     if not any((capture_file.devices or {}).get("context_made") for capture_file in captured):
         devices = devices and (_LISTED_DEVICES,)
-    return CAUSE.finding(
-        "recorded",
+    return finding(
+        "no_gpu_visible/recorded",
         dict.fromkeys(fixes),
         {"title": title},
         sub_reason=sub_reason,
@@ -159,8 +160,8 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Iterable[CaptureFile]) 
         return None
     first = min(known, key=lambda o: CERTAINTIES.index(o.certainty or "possible"))
     text, is_certain = _OBSTACLES[first.reason], first.certainty == "certain"
-    return CAUSE.finding(
-        "on_a_gpu_machine",
+    return finding(
+        "no_gpu_visible/on_a_gpu_machine",
         dict.fromkeys(map(obstacle_fix, known)),
         {
             "modal": "would" if is_certain else "may",
@@ -205,6 +206,3 @@ def _evidence(known: Iterable[Obstacle]) -> tuple[Evidence, ...]:
         )
         for o in known
     )
-
-
-CAUSE = Cause(__name__, not_applicable=not_applicable, check=check)

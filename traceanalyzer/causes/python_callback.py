@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, finding
 from traceanalyzer.causes.knowledge.finding_text import made_at, observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
@@ -20,8 +20,8 @@ def check(run: Run) -> Iterator[Finding]:
         names = sorted(set(rows["name"].astype(str)))
         calls = counted(int(rows["occurrences"].sum()), "call")
         case = "in_input_pipeline" if in_pipeline else ""
-        finding = CAUSE.finding(
-            case,
+        every = finding(
+            f"python_callback/{case}",
             values={"type": str(op_type), "at": ""},
             sub_reason=case or None,
             scope=f"{op_type}\0{in_pipeline}",
@@ -29,8 +29,8 @@ def check(run: Run) -> Iterator[Finding]:
             op_ids=tuple(rows["op_id"]),
             evidence=(observed("op_type", f"recorded {calls} of {series(names)}"),),
         )
-        why = f"{finding.why} The run used no GPU, so no GPU waited for the op."
-        yield finding if run.gpu_used else replace(finding, harm="harmless", why=why)
+        why = f"{every.why} The run used no GPU, so no GPU waited for the op."
+        yield every if run.gpu_used else replace(every, harm="harmless", why=why)
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
@@ -44,6 +44,3 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def describe(ops: BlockedOps) -> FindingText:
     return ops.described(f"python_callback{'/in_input_pipeline' if ops.are_input else ''}")
-
-
-CAUSE = Cause(__name__, check=check, match=match, describe=describe)

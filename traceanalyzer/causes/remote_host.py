@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import finding
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
@@ -30,7 +30,8 @@ def check(run: Run) -> Iterator[Finding]:
         for task, found in ops[is_away].groupby(tasks[is_away]):
             types = series(sorted(set(found["type"].astype(str))))
             text = f"{counted(len(found), 'op')} ran on a device of {task}; {host.name} is {own}"
-            yield CAUSE.finding(
+            yield finding(
+                "remote_host",
                 values={"types": types, "task": str(task)},
                 scope=f"{host.name} {task}",
                 certainty="certain" if recorded_in else "likely",
@@ -69,6 +70,3 @@ def _configured_task(capture_file: CaptureFile) -> str:
 def _task(device: object) -> str:
     match = _TASK.match(device) if isinstance(device, str) else None
     return "" if match is None else f"/job:{match[1]}/task:{match[2]}"
-
-
-CAUSE = Cause(__name__, check=check)

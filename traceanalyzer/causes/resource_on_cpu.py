@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from traceanalyzer.capture_file.document import Frame, library_of, lines_text
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, fix
 from traceanalyzer.causes.knowledge.advice import HOST_WORK, fixes_of_variables, host_work
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
@@ -91,15 +91,16 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         return HOST_WORK["queue"].fix
     if _is_for_host(ops):
         work = host_work(ops.ops[0].explanation.type)
-        return CAUSE.fix("use_less") if work is None else work.fix
+        return fix("resource_on_cpu/use_less") if work is None else work.fix
     if library:
         lines = lines_text(each.scope_frame for each in ops.blockers)
-        return CAUSE.fix("library_option", library=library, lines=lines)
+        return fix("resource_on_cpu/library_option", library=library, lines=lines)
     if "Table" in blocker.type:
         return HOST_WORK["hash_table"].fix
     if blocker.kind not in PLACED:
         lines = lines_text(each.frame for each in ops.blockers)
-        return CAUSE.fix("replace", type=blocker.type, lines=f" ({lines})" if lines else "")
+        lines = f" ({lines})" if lines else ""
+        return fix("resource_on_cpu/replace", type=blocker.type, lines=lines)
     # All scopes in which the resources of the blockers were created.
     scopes = [
         frame
@@ -109,8 +110,8 @@ def _fix(ops: BlockedOps, library: str) -> Fix:
         if (frame := _scope_line(each)) is not None
     ]
     lines, name = lines_text(scopes), _name(blocker)
-    return CAUSE.fix(
-        "outside_the_scope",
+    return fix(
+        "resource_on_cpu/outside_the_scope",
         checked=bool(lines) and ops.have_no_other_blocker,
         name=f"`{name}`" if name else "the resource",
         several="s" if len(set(scopes)) > 1 else "",
@@ -154,6 +155,3 @@ def _scope_line(blocker: Blocker) -> Frame | None:
 
 def _name(blocker: Blocker) -> str:
     return "" if blocker.resource is None else blocker.resource.name
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from traceanalyzer.causes._cause import BlockedOps, Blocker, Cause, CauseMatch, CpuOp, FindingText
+from traceanalyzer.causes._cause import Blocker, CauseMatch, CpuOp
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.placement.blocker import BlockerKind
 
@@ -15,10 +15,3 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     text = f"{_VARIABLE} is set in the program's environment"
     evidence = observed("environment", text, f"environment: {_VARIABLE}")
     return CauseMatch(scope="", evidence=(evidence,))
-
-
-def describe(ops: BlockedOps) -> FindingText:
-    return ops.described("small_int_pinning", variable=_VARIABLE)
-
-
-CAUSE = Cause(__name__, match=match, describe=describe)

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError, line_text, same_place
-from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes._cause import finding
 from traceanalyzer.causes.knowledge.caught_errors import seen_error
 from traceanalyzer.causes.knowledge.finding_text import observed, types_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.run import Host, Run
+
+needs: Final = "capture"
 
 # Nodes at the ends of a function.
 _ENDS: Final = {
@@ -35,12 +37,12 @@ def check(run: Run) -> Iterator[Finding]:
         findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
         for error in capture_file.errors:
             if error.where == "xla_unsupported":  # see `CaughtError`
-                finding = _finding(run, host, capture_file, error)
-                findings.setdefault(finding.scope, finding)
+                found = _found(run, host, capture_file, error)
+                findings.setdefault(found.scope, found)
         yield from findings.values()
 
 
-def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
+def _found(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
     message = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
     seen = seen_error(run, host, capture_file, error, message.strip())
     evidence = list(seen.evidence)
@@ -64,7 +66,8 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
     if seen.handler is not None and seen.ops is not None:
         then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
         moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
-    return CAUSE.finding(
+    return finding(
+        "xla_not_whole",
         values={
             "function": function or "a function",
             "reason": reason,
@@ -87,6 +90,3 @@ def _function(message: str, graph: str) -> str:
     name = str(compiled[-1]) if compiled else graph
     numbered = _NUMBERED.fullmatch(name)
     return numbered[1] if numbered else name
-
-
-CAUSE = Cause(__name__, needs="capture", check=check)
