@@ -14,7 +14,7 @@ from tests.tables.reading import problems
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.changes import Change, changes_of
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.memory.use import AllocatorUse
+from traceanalyzer.memory import AllocatorUse
 from traceanalyzer.model import Report
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest

@@ -17,7 +17,7 @@ import pytest
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
-from traceanalyzer.memory.ledger import ledger, records_of
+from traceanalyzer.memory import ledger, records_of
 from traceanalyzer.run import Host
 from traceanalyzer.trace.files import read_host
 

@@ -25,7 +25,7 @@ from traceanalyzer.errors import (
 )
 from traceanalyzer.format import counted, encodable, printable
 from traceanalyzer.input_pipeline.verdict import HostInput, InputUse, host_input, input_use
-from traceanalyzer.memory.use import AllocatorUse, memory_use
+from traceanalyzer.memory import AllocatorUse, memory_use
 from traceanalyzer.tables.arrays import mask
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import HostTables, event_rows, holds_other_ops, host_tables
@@ -88,7 +88,6 @@ class Host:
             self.tables.stages,
             self.tables.pipelines,
             self.tables.steps,
-            has_gpu=self.tables.facts.gpu_used,
         )
 
     def events(self) -> pd.DataFrame:

@@ -17,15 +17,15 @@ def asked(at: Any, *inside: Event) -> Event:  # noqa: ANN401
     return event("IteratorGetNextOp::DoCompute", at)(*inside)
 
 
-def judged(*lines: Any, has_gpu: bool = True) -> HostInput | None:  # noqa: ANN401
+def judged(*lines: Any) -> HostInput | None:  # noqa: ANN401
     """The verdict for a host with these threads."""
     tables = tables_of(host(*lines))
-    return host_input(HOST, tables.stages, tables.pipelines, tables.steps, has_gpu=has_gpu)
+    return host_input(HOST, tables.stages, tables.pipelines, tables.steps)
 
 
-def found(*lines: Any, has_gpu: bool = True) -> HostInput:  # noqa: ANN401
+def found(*lines: Any) -> HostInput:  # noqa: ANN401
     """The same, where there is a pipeline."""
-    use = judged(*lines, has_gpu=has_gpu)
+    use = judged(*lines)
     assert use is not None
     return use
 

@@ -50,7 +50,7 @@ def check(tables: HostTables, use: HostInput | None) -> None:
     assert int((table["wait_ps"] + table["wait_before_ps"]).sum()) <= waited
     assert 0 <= use.waits.share <= 1
     for fix in use.fixes:
-        assert 0 <= fix.low_ps <= fix.high_ps <= use.waits.mean_ps
+        assert 0 <= fix.high_ps <= use.waits.mean_ps
 
 
 @pytest.mark.parametrize("logs", [pytest.param(p, id=p.parent.name) for p in _SAMPLES])
@@ -87,5 +87,5 @@ def test_whatever_a_trace_holds(data: st.DataObject) -> None:
         for k in range(data.draw(st.integers(1, 4)))
     ]
     tables = tables_of(host(line("python")(roots), line("tf_data_x")(roots[:1])))
-    use = host_input("h", tables.stages, tables.pipelines, tables.steps, has_gpu=False)
+    use = host_input("h", tables.stages, tables.pipelines, tables.steps)
     check(tables, use)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from traceanalyzer.memory.ledger import UNKNOWN, Ledger, ledger
+from traceanalyzer.memory import Ledger, ledger
 
 
 class Record(NamedTuple):
@@ -55,7 +55,7 @@ def book_of(history: History, *, kept: list[int] | None = None, sizes_told: bool
                 "bytes_allocated": allocated[chosen],
                 "bytes_reserved": 0,
                 "allocation_bytes": [
-                    r.size if sizes_told or r.is_allocation else UNKNOWN for r in records
+                    r.size if sizes_told or r.is_allocation else -1 for r in records
                 ],
             }
         )

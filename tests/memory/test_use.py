@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import allocation, deallocation, host, line, op, step, us
-from traceanalyzer.memory.use import AllocatorUse, memory_use, sampled
+from traceanalyzer.memory import AllocatorUse, memory_use, sampled
 from traceanalyzer.tables.host_tables import HostTables
 
 US = 10**6

@@ -111,7 +111,7 @@ def test_a_turn_was_begun_by_what_ended_last_in_its_call(
     threads, starts = (positions(list(t)) for t in zip(*turns, strict=True)) if turns else ([], [])
     end = [t + d for (_, t), d in zip(turns, durations, strict=False)]
     found = events.begun_by_call(
-        events.Turns(
+        (
             np.array(threads, np.int32),
             positions(list(starts)),
             positions(end),

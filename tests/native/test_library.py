@@ -63,7 +63,7 @@ def test_a_column_that_is_written_must_be_of_its_type_and_contiguous() -> None:
     bounds = np.zeros(2, np.int64), np.zeros(2, np.int64)
     for wrong in (rows[::2], rows[:2].astype(np.int32), np.broadcast_to(rows[0], 2)):
         with pytest.raises(TypeError, match="find_stat: column 4 must be contiguous, writable"):
-            wire.find_stat(bounds, rows, rows, wrong)
+            wire.find_stat(*bounds, rows, rows, wrong)
 
 
 def test_a_build_requires_a_compiler_only_where_there_is_none(

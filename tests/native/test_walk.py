@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.native.walk import busy_and_idle, walk_back
 from traceanalyzer.tables.thread_activity import ThreadState
-from traceanalyzer.timeline.walk import Phase
+from traceanalyzer.timeline.intervals import Intervals
+from traceanalyzer.timeline.walk import Phase, busy_and_idle, walked_back
 
 Span = tuple[int, int]
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=6).map(
@@ -32,7 +32,9 @@ def test_a_device_computes_or_copies_or_is_idle(
     busy: list[Span], transfers: list[Span], begin: int, duration: int
 ) -> None:
     extent = begin, begin + duration
-    start, end, phase, transfer = busy_and_idle(columns(busy), columns(transfers), extent)
+    start, end, phase, transfer = busy_and_idle(
+        Intervals(*columns(busy)), columns(transfers), extent
+    )
     told = [
         (moment, int(phase[k]), int(transfer[k]))
         for k in range(len(start))
@@ -55,7 +57,7 @@ def walk(
     """Walk back from spans' ends on the only thread, the program's: its parts as tuples."""
     n, k = len(walked), len(segments)
     start, end = columns(list(walked))
-    found = walk_back(
+    found = walked_back(
         [
             start, end, np.zeros(n, np.int32), end, end, np.ones(n, np.bool_),
             np.array([0, k]), np.ones(1, np.bool_),
@@ -103,7 +105,7 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
 def test_threads_that_only_lead_to_each_other_end() -> None:
     none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
     zero = np.zeros(1, np.int64)
-    found = walk_back(
+    found = walked_back(
         [
             zero, zero + 9, np.zeros(1, np.int32), zero + 9, zero + 9, np.ones(1, np.bool_),
             np.zeros(3, np.int64), np.zeros(2, np.bool_),
@@ -114,5 +116,4 @@ def test_threads_that_only_lead_to_each_other_end() -> None:
             none, empty,
         ]
     )  # fmt: skip
-    assert found.phase.tolist() == [Phase.UNATTRIBUTED]
-    assert (found.start_ps.tolist(), found.end_ps.tolist()) == ([0], [9])
+    assert [column.tolist() for column in found[:3]] == [[0], [9], [Phase.UNATTRIBUTED]]

@@ -9,7 +9,7 @@ from tests.capture_files import Book
 from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.native.events import Stretches, align
+from traceanalyzer.native.events import align
 from traceanalyzer.tables.arrays import in_line_order
 from traceanalyzer.tables.joined import MARKER, eager_signatures
 from traceanalyzer.trace.columns import Plane
@@ -168,8 +168,8 @@ def test_every_longest_common_subsequence_is_looked_at(seed: int) -> None:
     signature = 10 * records + draw.integers(0, 2, len(records))
 
     out = align(
-        Stretches(events.astype(np.int32), np.array([0]), np.array([len(events)])),
-        Stretches(records.astype(np.int32), np.array([0]), np.array([len(records)])),
+        (events.astype(np.int32), np.array([0]), np.array([len(events)])),
+        (records.astype(np.int32), np.array([0]), np.array([len(records)])),
         signature.astype(np.int32),
         np.array([False]),
         100,

@@ -142,8 +142,7 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
     fields: dict[str, Any] = {}
     if first is not None:
         fields["saving"] = Saving(
-            kind="estimated",
-            low_us=first.low_ps / PS_PER_US,
+            kind="upper_bound",
             high_us=first.high_ps / PS_PER_US,
             share=min(1.0, first.high_ps / (waits.mean_ps + waits.other_ps)),
             note=first.basis,

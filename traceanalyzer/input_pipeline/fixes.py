@@ -1,7 +1,7 @@
-"""Finds fixes for a slow stage, with bounds on the time that each saves per step.
+"""Finds fixes for a slow stage, with the most time that each can save per step.
 
-The bounds come from a model of the pipeline (`throughput`), given the most and the least work that
-the stage can have after the change. They never exceed the measured wait.
+It comes from a model of the pipeline (`throughput`), given the least work that the stage can have
+after the change. It never exceeds the measured wait.
 """
 
 import re
@@ -26,7 +26,7 @@ _MIN_SHARE: Final = 0.05  # of the wait: smaller gains are not worth a change
 _MOSTLY_OVERHEAD: Final = 0.5  # share of a function's time outside its ops
 _MIN_EPOCHS: Final = 2  # fewer recorded epochs do not justify a cache
 _MOST_CPUS_USED: Final = 0.75  # above this, more parallel calls gain little
-# If bounds differ by less than this share of the wait, the easier change comes first.
+# If gains differ by less than this share of the wait, the easier change comes first.
 _EQUAL: Final = 0.02
 _Kind: TypeAlias = Literal[  # by ease
     "prefetch", "rewrite", "parallel", "vectorise", "cache", "generator", "read_in_parallel"
@@ -42,35 +42,30 @@ class InputFix:
     title: str
     text: str  #: what to do, and under which conditions
     code: str
-    low_ps: float  #: least time saved per step
     high_ps: float  #: most time saved per step
-    basis: str  #: assumptions behind the bounds
+    basis: str  #: the assumptions behind it
 
 
-def fixes(pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> tuple[InputFix, ...]:
+def fixes(pipeline: Pipeline, row: int, cpus: int | None) -> tuple[InputFix, ...]:
     """Return fixes for the stage in row `row` of the stage table, the best first.
 
-    Args:
-        cpus: The number of CPUs that tf.data uses.
-        has_gpu: Whether the steps compute on a GPU, which leaves the CPUs to the pipeline.
+    `cpus` is the number of CPUs that tf.data uses.
     """
     wait = pipeline.waits.mean_ps
     step = _EQUAL * wait or 1.0
 
-    def rank(fix: InputFix) -> tuple[float, float, int]:
-        ease = get_args(_Kind).index(fix.kind)
-        return (-round(fix.high_ps / step), -round(fix.low_ps / step), ease)
+    def rank(fix: InputFix) -> tuple[float, int]:
+        return -round(fix.high_ps / step), get_args(_Kind).index(fix.kind)
 
-    found = _Changes(pipeline, row, cpus, has_gpu=has_gpu).all()
+    found = _Changes(pipeline, row, cpus).all()
     return tuple(sorted((f for f in found if f.high_ps >= _MIN_SHARE * wait), key=rank))
 
 
 class _Changes:
-    def __init__(self, pipeline: Pipeline, row: int, cpus: int | None, *, has_gpu: bool) -> None:
+    def __init__(self, pipeline: Pipeline, row: int, cpus: int | None) -> None:
         self._pipeline = pipeline
         self._row = row
         self._cpus = cpus
-        self._has_gpu = has_gpu
         self._stage = pipeline.stages[row]
         self._section = pipeline.section(row)
         self._own_rows = pipeline.sections.get(PROGRAM, [])
@@ -91,37 +86,21 @@ class _Changes:
         yield from self._prefetched()
         yield from self._cached()
 
-    # --- bounds --------------------------------------------------------------------------------
+    # --- the wait that remains -----------------------------------------------------------------
 
-    def _fix(
-        self,
-        kind: _Kind,
-        best_ps: float,
-        worst_ps: float,
-        *,
-        variant: str = "",
-        surely: float = 1.0,
-        **words: object,
-    ) -> InputFix:
-        """Return a fix, given the shortest and the longest wait that can remain after it.
+    def _fix(self, kind: _Kind, wait_ps: float, *, variant: str = "", **words: object) -> InputFix:
+        """Return a fix, given the shortest wait that can remain after it.
 
-        Args:
-            variant: A suffix to `kind` that selects other texts.
-            surely: A factor for the lower bound of the saving.
-            words: Values for the placeholders of the texts.
+        `variant` is a suffix to `kind` that selects other texts, and `words` fill them in.
         """
-        pipeline = self._pipeline
-        wait = pipeline.waits.mean_ps
-        # No change is certain to reduce a part of the wait that the sections do not explain.
-        accounted = min(wait, pipeline.wait_if(pipeline.own_ps, pipeline.slowest_ps))
-        high = min(max(wait - best_ps, 0.0), wait)
-        low = min(max(accounted - worst_ps, 0.0), high) * surely
         cpus = "as many CPUs as needed" if self._cpus is None else counted(self._cpus, "CPU")
         texts = {
             name: text.strip().format(cpus=cpus, **words)
             for name, text in _TEXTS[kind + variant].items()
         }
-        return InputFix(kind=kind, low_ps=low, high_ps=high, **texts)
+        measured_ps = self._pipeline.waits.mean_ps
+        saved_ps = min(max(measured_ps - wait_ps, 0.0), measured_ps)
+        return InputFix(kind=kind, high_ps=saved_ps, **texts)
 
     def _wait_beside_section(self, busy_ps: float) -> float:
         """Return the wait per step if the stage had its own section and took `busy_ps` per step."""
@@ -140,12 +119,8 @@ class _Changes:
         section = pipeline.sections[self._section]
         whole = pipeline.busy_ps([k for k in section if k != self._row]) + busy_ps
         if self._section == PROGRAM:
-            return pipeline.wait_if(whole, pipeline.slowest_ps)
+            return pipeline.wait_if(whole, pipeline.slowest_without())
         return pipeline.wait_if(pipeline.own_ps, max(pipeline.slowest_without(section), whole))
-
-    def _contended(self, work_ps: float) -> float:
-        """Return the shortest wait per step if the work competes with the steps for all CPUs."""
-        return 0.0 if self._has_gpu else work_ps / (self._cpus or 2)
 
     def _calls_at_once(self) -> float:
         """Return the mean number of parallel calls while at least one ran."""
@@ -166,7 +141,7 @@ class _Changes:
         """Return the fix that replaces serial Python calls with TensorFlow ops."""
         calling = self._pipeline.calling_ps(self._row)
         shared = self._busy_ps - calling + calling / self._cpus if self._cpus else 0.0
-        return self._fix("rewrite", self._wait_beside_section(shared), self._pipeline.waits.mean_ps)
+        return self._fix("rewrite", self._wait_beside_section(shared))
 
     def _parallel(self) -> Iterator[InputFix]:
         cpus = self._cpus
@@ -177,16 +152,10 @@ class _Changes:
         if is_positive(self._stage["autotune"]):
             return  # tf.data already chooses the parallelism
         # Parallel calls do not speed up passing elements between threads.
-        handing_over = self._busy_ps - calling
+        handing_over, calls = self._busy_ps - calling, calling * at_once
         most = max(at_once, float(cpus)) if cpus else None
-        least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
-        calls = calling * at_once
-        yield self._fix(
-            "parallel",
-            self._wait_beside_section(handing_over + calls / most) if most else 0.0,
-            max(self._wait_beside_section(handing_over + calls / least), self._contended(calls)),
-            variant="_python" if self._calls_python else "",
-        )
+        wait_ps = self._wait_beside_section(handing_over + calls / most) if most else 0.0
+        yield self._fix("parallel", wait_ps, variant="_python" if self._calls_python else "")
 
     def _vectorised(self) -> Iterator[InputFix]:
         """Yield the fix that calls a function once per batch, if calls have a high overhead."""
@@ -199,36 +168,22 @@ class _Changes:
         overhead = max(0.0, 1 - float(self._stage["op_ps"]) / took) if took else 0.0
         if batch == 1 or overhead < _MOSTLY_OVERHEAD:
             return
-        saved = self._busy_ps * overhead * (1 - 1 / batch)
-        yield self._fix(
-            "vectorise",
-            self._wait_in_section(self._busy_ps - saved),
-            self._wait_in_section(self._busy_ps - saved / 2),
-            batch=batch,
-            overhead=percent_text(overhead),
-        )
+        wait_ps = self._wait_in_section(self._busy_ps * (1 - overhead * (1 - 1 / batch)))
+        yield self._fix("vectorise", wait_ps, batch=batch, overhead=percent_text(overhead))
 
     def _several(self, kind: _Kind) -> InputFix:
         """Return the fix that uses several generators or files. At best, it uses all CPUs."""
-        best = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
-        worst = self._wait_beside_section(self._busy_ps)
-        return self._fix(kind, best, worst, number=self._cpus or 4)
+        wait_ps = self._wait_beside_section(self._busy_ps / self._cpus) if self._cpus else 0.0
+        return self._fix(kind, wait_ps, number=self._cpus or 4)
 
     def _prefetched(self) -> Iterator[InputFix]:
         """Yield the fix that prefetches elements, if the steps' own thread prepares them."""
         pipeline = self._pipeline
-        if self._section != PROGRAM:
-            return
-        outermost = pipeline.chain(self._row)[-1]
-        moved = pipeline.busy_ps([k for k in self._own_rows if k != outermost])
-        best = pipeline.wait_if(pipeline.busy_ps([outermost]), max(pipeline.slowest_ps, moved))
-        yield self._fix(
-            "prefetch",
-            best,
-            max(best, self._contended(moved)),
-            contention="" if self._has_gpu else "at worst, steps need all CPUs; ",
-            own="'s own time" if self._has_gpu else "",
-        )
+        if self._section == PROGRAM:
+            outermost = pipeline.chain(self._row)[-1]
+            moved_ps = pipeline.busy_ps([k for k in self._own_rows if k != outermost])
+            slowest_ps = max(pipeline.slowest_without(), moved_ps)
+            yield self._fix("prefetch", pipeline.wait_if(pipeline.busy_ps([outermost]), slowest_ps))
 
     def _cached(self) -> Iterator[InputFix]:
         """Yield the fix that caches the elements, if each epoch produces the same ones."""
@@ -244,26 +199,15 @@ class _Changes:
         if is_cached or is_random or epochs < _MIN_EPOCHS:
             return
         own = pipeline.busy_ps([k for k in self._own_rows if k not in below])
-        best = pipeline.wait_if(own, pipeline.slowest_without(below))
-        provisos, or_none, size = "", "", ""
+        wait_ps = pipeline.wait_if(own, pipeline.slowest_without(below))
+        provisos, size = "", ""
         if any(_SHUFFLE.fullmatch(str(s["type"])) for s in stages):
             provisos = " Move the shuffle after the cache; otherwise each epoch has the same order."
-        calls_python = any(is_positive(s["python_ps"]) for s in stages)
-        if calls_python:
+        if any(is_positive(s["python_ps"]) for s in stages):
             provisos += (
                 " Do this only if the Python function always returns the same value for an element."
             )
-            or_none = ", and none at all if the Python function returns other values each time"
         if is_positive(stage["element_bytes"]):
             each = int(stage["element_bytes"]) * int(stage["elements"]) // epochs
             size = f", about {size_text(each)}"
-        yield self._fix(
-            "cache",
-            best,
-            best,
-            surely=0.0 if calls_python else (epochs - 1) / epochs,
-            provisos=provisos,
-            or_none=or_none,
-            size=size,
-            epochs=counted(epochs, "epoch"),
-        )
+        yield self._fix("cache", wait_ps, provisos=provisos, size=size)

@@ -131,18 +131,16 @@ class Pipeline:
         """The time per step in which stages on the program's thread were busy."""
         return self.busy_ps(self.sections.get(PROGRAM, []))
 
-    @cached_property
-    def slowest_ps(self) -> float:
-        """The time per step in which the busiest section, except the program's, was busy."""
-        return self.slowest_without()
-
     def slowest_without(self, rows: Iterable[int] = ()) -> float:
-        """Return the same time as `slowest_ps`, but without the stages in `rows`."""
+        """Return how long the busiest section is busy per step, without the stages in `rows`.
+
+        The program's own section does not count.
+        """
         others = (set(members) for section, members in self.sections.items() if section != PROGRAM)
         return max((self.busy_ps(members.difference(rows)) for members in others), default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return the wait per step for these values of `own_ps` and `slowest_ps`."""
+        """Return the wait per step for these values of `own_ps` and `slowest_without`."""
         return own_ps + max(0.0, slowest_ps - self.waits.other_ps - own_ps)
 
 

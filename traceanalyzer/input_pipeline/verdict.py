@@ -75,7 +75,7 @@ def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
 
 
 def host_input(
-    host: str, stages: pd.DataFrame, pipelines: Pipelines, steps: pd.DataFrame, *, has_gpu: bool
+    host: str, stages: pd.DataFrame, pipelines: Pipelines, steps: pd.DataFrame
 ) -> HostInput | None:
     """Return the verdict on one host's input pipelines; None if its trace shows none."""
     if stages.empty and not len(pipelines.requests.row):
@@ -104,12 +104,12 @@ def host_input(
     if pipeline is None:
         return replace(unknown, reason="the trace does not show the pipeline's work")
     whole = waits.mean_ps + waits.other_ps
-    if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _BUSY:
+    if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_without() / whole) < _BUSY:
         return replace(unknown, verdict="keeps_up")
     slow = _slow_stage(pipeline)
     cpus = stages["cpu_budget"].max()
     cpu_count = int(cpus) if is_positive(cpus) else None
-    found = () if slow is None else fixes(pipeline, slow.row, cpu_count, has_gpu=has_gpu)
+    found = () if slow is None else fixes(pipeline, slow.row, cpu_count)
     return replace(unknown, verdict="too_slow", slow=slow, fixes=found)
 
 

@@ -1,6 +1,6 @@
 """Wrappers for the functions in `events.c`, which loop over events."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +26,8 @@ class Segments(NamedTuple):
     event: NDArray[np.int64]  #: the innermost event of each segment
 
 
-class Turns(NamedTuple):
-    """Executor events, sorted by thread, then by time."""
-
-    thread: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    call: NDArray[np.int64]
-
-
-class Stretches(NamedTuple):
-    """Sequences of ops from a trace's events or from a capture file's records."""
-
-    op: NDArray[np.int32]
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
-
+# Sequences of ops: the op of each event or record, and where each sequence begins and ends.
+_Sequences: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]
 
 _innermost = NativeFunction("innermost", "int64 int64 int64 int64 bool int64= int64=")
 _sum_by = NativeFunction("sum_by", "int64 int64 int64=")
@@ -81,23 +67,24 @@ def flatten(nested: Nested, label: NDArray[np.int8]) -> Segments:
 
 
 def begun_by_call(
-    turns: Turns,
+    turns: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     links: tuple[NDArray[np.int32], NDArray[np.int64]],
     calls: tuple[NDArray[np.int64], NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """Return each executor event's trigger: the last event of the same call that ended before it.
 
     The trigger is -1 if there is none, if another executor event contains this one, or if `links`
-    (threads and times) already gives it. `calls` has the call and the end of each event.
+    (threads and times) already gives it. `turns` are the threads, starts, ends, and calls of the
+    executor events, by thread and time. `calls` has the call and the end of each event.
     """
-    found = np.empty(len(turns.thread), np.int64)
+    found = np.empty(len(turns[0]), np.int64)
     _begun_by_call(*turns, *links, *calls, found)
     return found
 
 
 def align(
-    events: Stretches,
-    records: Stretches,
+    events: _Sequences,
+    records: _Sequences,
     signature: NDArray[np.int32],
     is_open: NDArray[np.bool_],
     most_pairs: int,
@@ -107,11 +94,10 @@ def align(
     `signature` has the signature of each record. `is_open` marks record sequences whose end is
     unknown. Sequences with more than `most_pairs` pairs of events and records are skipped.
     """
-    found = np.full(len(events.op), -1, np.int64)
-    n = np.maximum(events.end - events.begin, 0)
-    m = np.maximum(records.end - records.begin, 0)
+    op, *bounds = records
+    found = np.full(len(events[0]), -1, np.int64)
+    n, m = (np.maximum(end - begin, 0) for _, begin, end in (events, records))
     room = int(((n + 1) * (m + 1))[n * m <= most_pairs].max(initial=0))
     before, after = np.empty(room, np.int32), np.empty(room, np.int32)
-    bounds = records.begin, records.end
-    _align(*events, records.op, signature, *bounds, is_open, most_pairs, before, after, found)
+    _align(*events, op, signature, *bounds, is_open, most_pairs, before, after, found)
     return found

@@ -81,12 +81,17 @@ _walk_planes = NativeFunction(
     "walk_planes", "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64="
 )
 _scan_lines = NativeFunction("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
-_fill_lines = NativeFunction(
+#: Decodes the events and stats of some lines. Arguments: the buffer, the first line, the end of the
+#: lines, and the columns of `LineColumns`.
+fill_lines = NativeFunction(
     "fill_lines",
     "uint8 number number int64 int64 int64 int64 int64"
     " ids= int64= int64= int64= int64= ids= uint8= uint64=",
 )
-_find_stat = NativeFunction("find_stat", "int64 int64 ids int64 int64=")
+#: Finds each owner's last stat with one of some ids. Arguments: the first and the end of each
+#: owner's stats, the ids of all stats, the wanted ids (sorted), and each owner's row, which is left
+#: unchanged for an owner without such a stat.
+find_stat = NativeFunction("find_stat", "int64 int64 ids int64 int64=")
 _mark_ids = NativeFunction("mark_ids", "ids bool=")
 _string_bounds = NativeFunction("string_bounds", "uint8 int64 int64= int64=")
 _intern_strings = NativeFunction(
@@ -131,24 +136,6 @@ def scan_lines(
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
     return tuple(found.tolist())
-
-
-def fill_lines(buffer: NDArray[np.uint8], part: range, columns: LineColumns) -> None:
-    """Decode the events and stats of the lines in `part` into `columns`."""
-    _fill_lines(buffer, part.start, part.stop, *columns)
-
-
-def find_stat(
-    bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
-    stat_id: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    rows: NDArray[np.int64],
-) -> None:
-    """Find each owner's last stat with one of the `wanted` ids, and write its index to `rows`.
-
-    `wanted` is sorted. `rows` is left unchanged for owners without such a stat.
-    """
-    _find_stat(*bounds, stat_id, wanted, rows)
 
 
 def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pandas as pd
 
 from traceanalyzer.format import counted, percent_text, size_text
-from traceanalyzer.memory.use import AllocatorUse, Peak
+from traceanalyzer.memory import AllocatorUse, Peak
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
 from traceanalyzer.report.records import in_us, table, to_record

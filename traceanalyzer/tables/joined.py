@@ -28,7 +28,7 @@ from traceanalyzer.capture_file.document import (
     Signature,
     Tensor,
 )
-from traceanalyzer.native.events import Stretches, align
+from traceanalyzer.native.events import align
 from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import Codes, Flags, Ints, coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
@@ -246,8 +246,8 @@ def eager_signatures(
     line_ends = plane.lines.event_begin[1:][plane.line_of[order[marker]]]
     first = np.searchsorted(rank, limits[:-1])
     last = np.searchsorted(rank, np.minimum(limits[1:], line_ends))
-    ran = Stretches(op_of_name[plane.name_of[event]], first, last)
-    paired = align(ran, Stretches(op, begin, end), signature, is_open, _MOST_PAIRS)
+    ran = op_of_name[plane.name_of[event]], first, last
+    paired = align(ran, (op, begin, end), signature, is_open, _MOST_PAIRS)
     found = paired >= 0
     out[event[found]] = signature[paired[found]]
     return out

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.native.events import Turns, begun_by_call, flatten
+from traceanalyzer.native.events import begun_by_call, flatten
 from traceanalyzer.tables.arrays import (
     Codes,
     Flags,
@@ -324,7 +324,7 @@ def _links(events: _Events, calls: CallBounds) -> Links:
 
     turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
     source = begun_by_call(
-        Turns(plane.line_of[turns], plane.start_ps[turns], plane.end_ps[turns], events.id[turns]),
+        (plane.line_of[turns], plane.start_ps[turns], plane.end_ps[turns], events.id[turns]),
         (plane.line_of[taker], plane.start_ps[taker]),
         (calls.id, calls.at_ps),
     )

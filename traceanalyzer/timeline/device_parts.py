@@ -25,7 +25,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.native.walk import busy_and_idle
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadActivity, ThreadState
 from traceanalyzer.tables.vocabulary import Role
@@ -34,6 +33,7 @@ from traceanalyzer.timeline.walk import (
     Parts,
     Phase,
     Spans,
+    busy_and_idle,
     program_segments,
     program_thread,
     walk_back,

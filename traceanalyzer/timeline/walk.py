@@ -4,21 +4,25 @@ From a device event, the walk goes to the thread that launched it, or to the dev
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
 thread that woke it. If the thread waited for a call or a device, the walk goes to the last event
 that ended in that call or on that device. Time without a known cause is unattributed.
+
+The loops are in `native/walk.c`, which documents their columns.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.native import walk as native
+from traceanalyzer.native.library import NativeFunction
 from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadState
-from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.thread_activity import ThreadActivity
@@ -41,6 +45,19 @@ class Phase(IntEnum):
     UNATTRIBUTED = 12  #: the trace does not show the cause
 
 
+_busy_and_idle = NativeFunction(
+    "busy_and_idle", "int64 int64 int64 int64 number number int64= int64= uint8= int64="
+)
+_walk_back = NativeFunction(
+    "walk_back",
+    "int64 int64 int32 int64 int64 bool"
+    " int64 bool int64 int64 uint8 int32 int64"
+    " int64 int64 int32 int64 bool"
+    " int64 int64 int32 bool bool"
+    " int64 int32"
+    " int64= int64= uint8= int32= bool= int64=",
+)
+_TYPES: Final = (np.int64, np.int64, np.uint8, np.int32, np.bool_)  # of the columns of parts
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
@@ -135,5 +152,30 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
         *threads.links, *threads.calls,
         ends, streams,
     )  # fmt: skip
-    start, end, phase, row, proved = native.walk_back(columns)
+    start, end, phase, row, proved = walked_back(columns)
     return Parts(start, end, phase, row, np.full(len(start), -1), proved).by_time()
+
+
+def walked_back(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the columns of each span's parts, up to `is_proved`, latest part first."""
+    spans, done = len(columns[0]), np.zeros(2, np.int64)
+    parts: list[NDArray[Any]] = [np.empty(4 * spans + 1024, dtype) for dtype in _TYPES]
+    _walk_back(*columns, *parts, done)
+    while done[0] < spans:
+        parts = [np.concatenate([part, np.empty_like(part)]) for part in parts]
+        _walk_back(*columns, *parts, done)
+    return [part[: done[1]] for part in parts]
+
+
+def busy_and_idle(
+    busy: Intervals, transfers: Sequence[NDArray[np.int64]], extent: tuple[int, int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+    """Return the start, end, phase, and transfer (or -1) of each part of a device's time.
+
+    The phases are `COMPUTE`, `COPY`, and `UNATTRIBUTED`. `transfers` are starts and ends, by start.
+    """
+    room = 2 * (len(busy[0]) + len(transfers[0])) + 1
+    start_ps, end_ps, transfer = (np.empty(room, np.int64) for _ in range(3))
+    phase = np.empty(room, np.uint8)
+    n = _busy_and_idle(*busy, *transfers, *extent, start_ps, end_ps, phase, transfer)
+    return start_ps[:n], end_ps[:n], phase[:n], transfer[:n]

@@ -4,6 +4,7 @@ The builder writes an XSpace and decodes it, so that later code handles only one
 """
 
 import struct
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -32,7 +33,7 @@ _LINE_BYTES: Final = 500  # the memory of a plane or a line in Python
 class _Plane:
     name: str = ""
     line_names: dict[int, str] = field(default_factory=dict)
-    events: dict[int, bytearray] = field(default_factory=dict)  #: by line
+    events: dict[int, bytearray] = field(default_factory=lambda: defaultdict(bytearray))  #: by line
     names: dict[tuple[str, str], int] = field(default_factory=dict)
     stats: dict[str, int] = field(default_factory=dict)
 
@@ -67,15 +68,17 @@ class TraceBuilder:
         self._need = MemoryNeed(max_bytes)
         self._format = trace_format
         self._max_bytes = max_bytes
-        self._planes: dict[int, _Plane] = {}
+        self._planes: dict[int, _Plane] = defaultdict(_Plane)
 
     def name_plane(self, plane: int, name: str) -> None:
         """Set the name of a plane."""
-        self._plane(plane).name = name
+        self._need.add(_LINE_BYTES)
+        self._planes[plane].name = name
 
     def name_line(self, plane: int, line: int, name: str) -> None:
         """Set the name of a line of a plane."""
-        self._line(plane, line)
+        self._need.add(_LINE_BYTES)
+        self._planes[plane].events[line]  # the line exists even without events
         self._planes[plane].line_names[line] = name
 
     def event(  # noqa: PLR0913 - the fields of an event
@@ -89,15 +92,13 @@ class TraceBuilder:
         stats: Mapping[str, str | float],
     ) -> None:
         """Add an event. `place` is its plane and line. Times are from 0 to `LARGEST_PS`."""
-        plane = self._planes.get(place[0]) or self._plane(place[0])
-        line = plane.events.get(place[1])
-        if line is None:
-            line = self._line(*place)
+        plane = self._planes[place[0]]
+        line = plane.events[place[1]]
         name_id = plane.names.setdefault((name, display_name), len(plane.names))
         event = _number(1, name_id) + _number(2, start_ps) + _number(3, duration_ps)
         for stat, value in stats.items():
             event += _stat(plane.stats.setdefault(stat, len(plane.stats)), value)
-        self._need.add(len(event))
+        self._need.add(len(event) if line else len(event) + _LINE_BYTES)
         self.events += 1
         line += _message(4, event)
 
@@ -115,19 +116,6 @@ class TraceBuilder:
             bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=self.events
         )
         return replace(trace, damage=damage if damage.places else None, format=self._format)
-
-    def _plane(self, plane: int) -> _Plane:
-        if plane not in self._planes:
-            self._need.add(_LINE_BYTES)
-            self._planes[plane] = _Plane()
-        return self._planes[plane]
-
-    def _line(self, plane: int, line: int) -> bytearray:
-        lines = self._plane(plane).events
-        if line not in lines:
-            self._need.add(_LINE_BYTES)
-            lines[line] = bytearray()
-        return lines[line]
 
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur

@@ -211,11 +211,12 @@ class Plane:
         first = self.metadata.stat_begin
         if first[-1] > first[0]:
             inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
-            wire.find_stat((first[:-1], first[1:]), self.stats.id, ids, inherited[:-1])
+            wire.find_stat(first[:-1], first[1:], self.stats.id, ids, inherited[:-1])
             rows = inherited[self.name_of if event is None else self.name_of[event]]
         begin, end = self.stat_begin[:-1], self.stat_begin[1:]
-        bounds = (begin, end) if event is None else (begin[event], end[event])
-        wire.find_stat(bounds, self.stats.id, ids, rows)
+        if event is not None:
+            begin, end = begin[event], end[event]
+        wire.find_stat(begin, end, self.stats.id, ids, rows)
         return rows
 
     def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:

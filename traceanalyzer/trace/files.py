@@ -2,8 +2,7 @@
 
 import re
 import stat
-from dataclasses import replace
-from typing import BinaryIO, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,9 @@ from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooL
 from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
-from traceanalyzer.trace.columns import Damage, Trace
+from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE, HostFile
-from traceanalyzer.trace.limits import DamagedGzipError, inflate
+from traceanalyzer.trace.limits import inflate
 
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 _MANGLED: Final = (
@@ -69,51 +68,22 @@ def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
     with host_file.path.open("rb") as file:
         if file.read(len(_GZIP)) == _GZIP:
             file.seek(0)
-            return _read_gzip(host_file, file, status.st_size, max_bytes)
+            content = bytearray()
+            for piece in inflate(file, status.st_size, max_bytes=max_bytes):
+                content += piece
+            if not content:
+                raise TraceFormatError(_empty(host_file))
+            return _decode(host_file, np.frombuffer(content, np.uint8), max_bytes)
     # Map the file instead of reading it: strings are looked up on demand.
     mapped = np.asarray(np.memmap(host_file.path, np.uint8, mode="r"))
     return _decode(host_file, mapped, max_bytes)
 
 
-def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | None) -> Trace:
-    pieces = inflate(file, size, max_bytes=max_bytes)
-    whole = bytearray(next(pieces, b""))
-    head = bytes(whole[:_HEAD_BYTES])
-    if not head:
-        raise TraceFormatError(_empty(host_file))
-    if _format_of(head) is None:
-        msg = f"inside the gzip, {_not_a_trace(head)}"
-        raise TraceFormatError(msg)
-    damage = None
-    try:
-        for piece in pieces:
-            whole += piece
-    except DamagedGzipError as error:
-        damage = error
-    is_cut = damage is not None and damage.bytes_lost > 0
-    try:
-        trace = _decode(host_file, np.frombuffer(whole, np.uint8), max_bytes, is_cut=is_cut)
-    except TraceFormatError as error:
-        # Damage to the decompressed content is only a consequence.
-        if damage is None or isinstance(error, TraceTooLargeError):
-            raise
-        raise damage from None
-    if damage is None:
-        return trace
-    if not is_cut:
-        raise damage
-    before = trace.damage or Damage(bytes_lost=0, places=0, events_kept=trace.events)
-    lost, places = before.bytes_lost + damage.bytes_lost, before.places + 1
-    return replace(trace, damage=replace(before, bytes_lost=lost, places=places))
-
-
-def _decode(
-    host_file: HostFile, data: NDArray[np.uint8], max_bytes: int | None, *, is_cut: bool = False
-) -> Trace:
+def _decode(host_file: HostFile, data: NDArray[np.uint8], max_bytes: int | None) -> Trace:
     head = data[:_HEAD_BYTES].tobytes()
     content = _format_of(head)
     if content == TRACE_JSON:
-        return trace_json.read(data.data, is_cut=is_cut, max_bytes=max_bytes)
+        return trace_json.read(data.data, max_bytes=max_bytes)
     if content is None:
         raise TraceFormatError(_not_a_trace(head))
     # The two encodings begin alike, so the name decides if it shows the format.

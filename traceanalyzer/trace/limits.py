@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import BinaryIO, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
@@ -55,15 +54,7 @@ _CHUNK: Final = 1 << 20
 _READ: Final = 1 << 16
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _MAGIC: Final = b"\x1f\x8b"
-
-
-class DamagedGzipError(TraceFormatError):
-    """Raised if compressed data cannot be read to its end."""
-
-    def __init__(self, message: str, bytes_lost: int) -> None:
-        super().__init__(f"{message}; copy it again, or record again")
-        #: Compressed bytes from the damage on; 0 if the file is cut short.
-        self.bytes_lost = bytes_lost
+_AGAIN: Final = "copy it again, or record again"
 
 
 def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Iterator[bytes]:
@@ -75,7 +66,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         max_bytes: Refuse more decompressed bytes than this.
 
     Raises:
-        DamagedGzipError: The data is cut short or damaged. Data before the damage has been yielded.
+        TraceFormatError: The data is cut short or damaged.
         TraceTooLargeError: It decompresses to more than the limits allow.
     """
     limit = MAX_BYTES if max_bytes is None else min(max_bytes, MAX_BYTES)
@@ -88,13 +79,11 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
             if not pending.startswith(_MAGIC):
                 return
             engine = zlib.decompressobj(_GZIP)
-        before = engine.copy()
         try:
             piece = engine.decompress(pending, _CHUNK)
         except zlib.error as error:
-            yield _until_damage(before, pending)
-            msg = f"the gzip data is damaged after byte {consumed:,} of {size:,}"
-            raise DamagedGzipError(msg, max(size - consumed, 1)) from error
+            msg = f"the gzip data is damaged after byte {consumed:,} of {size:,}; {_AGAIN}"
+            raise TraceFormatError(msg) from error
         rest = engine.unused_data if engine.eof else engine.unconsumed_tail
         consumed += len(pending) - len(rest)
         pending = rest
@@ -114,13 +103,5 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
     if not engine.eof and (piece := engine.decompress(b"", _CHUNK)):
         yield piece
     if not engine.eof:
-        msg = f"the gzip file is cut short: its {size:,} bytes end before the data does"
-        raise DamagedGzipError(msg, 0)
-
-
-def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
-    """Decompress byte by byte up to the damage, since the failed call discarded this data."""
-    pieces: list[bytes] = []
-    with suppress(zlib.error):
-        pieces.extend(engine.decompress(data[i : i + 1]) for i in range(len(data)))
-    return b"".join(pieces)
+        msg = f"the gzip file is cut short: its {size:,} bytes end before the data does; {_AGAIN}"
+        raise TraceFormatError(msg)

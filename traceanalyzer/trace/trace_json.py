@@ -31,13 +31,8 @@ _BETWEEN: Final = re.compile(r"[ \t\r\n]*([,\]]?)[ \t\r\n]*")
 _decode: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None).raw_decode
 
 
-def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None) -> Trace:
+def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     """Read a trace. `Trace.damage` describes unreadable parts.
-
-    Args:
-        data: The content of the file.
-        is_cut: Whether the content is known to end early. If so, the readable part is returned.
-        max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
         TraceFormatError: It is not a TensorFlow trace, is too large, or is cut short.
@@ -56,7 +51,7 @@ def read(data: memoryview, *, is_cut: bool = False, max_bytes: int | None = None
     if damage is not None:
         at, broken = damage
         msg = ""
-        if broken >= len(text) and not is_cut:
+        if broken >= len(text):
             msg = (
                 f"the JSON is cut short: it ends after {len(data):,} bytes in the middle of the "
                 "list of events"

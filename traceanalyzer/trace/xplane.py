@@ -163,7 +163,7 @@ def _decode_lines(
     columns.stat_id[:n_own] = structure.stat_id
     columns.stat_kind[:n_own] = structure.stat_kind
     columns.stat_value[:n_own] = structure.stat_value
-    _in_parts(lambda part: wire.fill_lines(b, part, columns), end - begin)
+    _in_parts(lambda part: wire.fill_lines(b, part.start, part.stop, *columns), end - begin)
     return columns
 
 
