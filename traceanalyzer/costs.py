@@ -1,18 +1,12 @@
 """The cost of CPU ops: how long devices waited for them, and how much time a fix can save.
 
-A fix saves at most the time in which any device of the host was idle because of the ops. A step
-ends when its last device finishes, so the lower bound is the gain of the device that gains least:
-its waiting time minus waits whose attribution is not proved, transfers (a neighbor of the op may
-need them next), times when other CPU ops also ran (the device might wait for them instead), and
-the cost of the ops on the device (one launch each, and a quarter of their host time). Other work in
-the step also limits the gain: input, and the kernels of the busiest device.
+A fix saves at most the time in which any device of the host was idle because of the ops.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -22,21 +16,9 @@ from traceanalyzer.model import Cost
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import regular_steps
-from traceanalyzer.tables.thread_activity import ON_DEVICE, ThreadState
-from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
-from traceanalyzer.timeline.walk import Parts, Phase
+from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union
+from traceanalyzer.timeline.walk import Parts
 from traceanalyzer.units import PS_PER_US, us
-
-# The assumed time of an op on the device, as a share of its host time: no trace shows it.
-_DEVICE_SHARE: Final = 0.25
-_LAUNCH_QUANTILE: Final = 0.25  # of times from launch to start: queued kernels take longer
-
-
-class GainBounds(NamedTuple):
-    """Bounds on the time that a fix can save, in picoseconds per step."""
-
-    low_ps: float  #: at least: the gain of the device that gains least
-    high_ps: float  #: at most: the time in which some device waited
 
 
 class Costs:
@@ -85,17 +67,14 @@ class Costs:
         took = [device.work.within.total_ps / device.work.steps for device in self._devices]
         return sum(took) / len(took) if took else None
 
-    def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
-        """Return how much moving ops to the device can save; None without devices or steps.
+    def gain_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return the most time per step that moving ops to the device can save.
 
-        Hosts run their steps together, so the host with the largest gain sets the upper bound, and
-        the device with the smallest gain sets the lower bound.
+        Hosts run their steps together, so the host with the largest gain decides. None without
+        devices or steps.
         """
-        if not self._devices:
-            return None
         ids = set(op_ids)
-        least_ps = min(device.least_gain_ps(ids) for device in self._devices)
-        return GainBounds(least_ps, max(work.waited_ps(ids) for work in self._work))
+        return max((work.waited_ps(ids) for work in self._work), default=None)
 
 
 def _by_op(host: Host, rows: NDArray[np.int32], ps: NDArray[np.int64]) -> pd.Series[int]:
@@ -117,43 +96,16 @@ def _times(table: pd.DataFrame) -> Intervals:
 
 
 class _HostWork:
-    """The work of a host, and the waiting times of its devices, within its regular steps."""
+    """The waiting times of a host's devices within its regular steps."""
 
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
         self.host, self.steps, self.within = host, len(steps), _times(steps)
-        work, threads = host.timeline.work, host.tables.threads
-        #: The time from a kernel's launch to its start; 0 if unknown.
-        self.launch_ps = 0
-        if work is not None:
-            known = (work.launches.thread != ON_DEVICE) & ~work.is_transfer
-            took = (work.start_ps - work.launches.start_ps)[known].clip(0)
-            self.launch_ps = int(np.quantile(took, _LAUNCH_QUANTILE)) if len(took) else 0
-        #: When ops computed, or may have computed, on the host.
-        self.computed = pd.DataFrame(columns=["start_ps", "duration_ps", "row"], dtype=np.int64)
-        parts = [device.parts for device in host.timeline.devices]
-        # Work that does not depend on the program's own thread: the kernels of each device, and the
-        # input pipeline on its threads.
-        beside = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in parts]
-        if threads is not None:
-            start, took = threads.start_ps, threads.end_ps - threads.start_ps
-            computed = {"start_ps": start, "duration_ps": took, "row": threads.row}
-            states = (ThreadState.HOST_OP, ThreadState.UNPLACED)
-            self.computed = pd.DataFrame(computed)[np.isin(threads.state, states)]
-            own = np.repeat(threads.is_program, np.diff(threads.begin))
-            beside.append((start, took, (threads.state == ThreadState.INPUT) & ~own))
-        busy_ps = (
-            common(union(start[chosen], took[chosen]), self.within).total_ps
-            for start, took, chosen in beside
-        )
-        self.room_ps = max(0, self.within.total_ps - max(busy_ps))
-        self.devices = [_Device(self, each) for each in parts]
-
-    def is_of(self, op_ids: Iterable[str], table: pd.DataFrame) -> pd.Series[bool]:
-        return table["row"].isin(np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids)))
+        self.devices = [_Device(self, device.parts) for device in host.timeline.devices]
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:
         """Return the time per step in which any of the host's devices waited for ops."""
-        waits = pd.concat([device.waits_for(op_ids) for device in self.devices])
+        rows = np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids))
+        waits = pd.concat([device.waits[device.waits["row"].isin(rows)] for device in self.devices])
         return common(_times(waits), self.within).total_ps / self.steps
 
 
@@ -162,38 +114,15 @@ class _Device:
 
     def __init__(self, work: _HostWork, parts: Parts) -> None:
         self.work = work
-        self._waits = pd.DataFrame(
-            {
-                "start_ps": parts.start_ps,
-                "duration_ps": parts.duration_ps,
-                "row": parts.row,
-                "is_proved": parts.is_proved,
-                "computes": parts.phase == Phase.HOST_OP,
-                "inside_ps": inside_ps(work.within, parts.start_ps, parts.end_ps),
-            }
-        )[parts.is_exposed]
+        columns = {"start_ps": parts.start_ps, "duration_ps": parts.duration_ps, "row": parts.row}
+        self.waits = pd.DataFrame(columns)[parts.is_exposed]
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float]:
         """The time per step that the device waited for each op of its host, by op id."""
-        rows, inside = (self._waits[name].to_numpy() for name in ("row", "inside_ps"))
-        return _by_op(self.work.host, rows, inside) / self.work.steps
-
-    def waits_for(self, op_ids: Iterable[str]) -> pd.DataFrame:
-        return self._waits[self.work.is_of(op_ids, self._waits)]
-
-    def least_gain_ps(self, op_ids: Iterable[str]) -> float:
-        """Return a lower bound on the time per step that this device saves if the ops run on it."""
-        work, waits = self.work, self.waits_for(op_ids)
-        proved = waits[waits["is_proved"] & waits["computes"]]
-        is_own = work.is_of(op_ids, work.computed)
-        alone = without(common(_times(proved), work.within), _times(work.computed[~is_own]))
-        begin = work.computed["start_ps"][is_own].to_numpy(np.int64)
-        # An upper bound of how often the ops ran: one run can have several pieces.
-        runs = int(inside_ps(work.within, begin, begin + 1).sum())
-        computed_ps = int(waits["inside_ps"][waits["computes"]].sum())
-        own_ps = runs * work.launch_ps + _DEVICE_SHARE * computed_ps
-        return min(max(0.0, alone.total_ps - own_ps), work.room_ps) / work.steps
+        start, took, row = (self.waits[name].to_numpy() for name in self.waits)
+        inside = inside_ps(self.work.within, start, start + took)
+        return _by_op(self.work.host, row, inside) / self.work.steps
 
 
 # --- as a record -----------------------------------------------------------------------------

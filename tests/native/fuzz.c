@@ -347,7 +347,6 @@ static void call_walk(void)
     FILL(int32_t, walk.span_thread, size(spans), number(-1, threads));
     FILL(int64_t, walk.span_launch_start, size(spans), number(0, 60));
     FILL(int64_t, walk.span_launch_end, size(spans), number(0, 60));
-    FILL(uint8_t, walk.span_is_proved, size(spans), below(2));
     FILL(int64_t, walk.thread_begin, size(threads + 1), bound(k, threads, segments, &at[3]));
     FILL(uint8_t, walk.is_program, size(threads), below(3) == 0);
     FILL(int64_t, walk.segment_start, size(segments), ascending(&at[4]));
@@ -359,14 +358,10 @@ static void call_walk(void)
     FILL(int64_t, walk.link_at, size(links), number(0, 60));
     FILL(int32_t, walk.link_from_thread, size(links), number(-1, threads));
     FILL(int64_t, walk.link_from, size(links), number(0, 60));
-    FILL(uint8_t, walk.link_is_proved, size(links), below(2));
     FILL(int64_t, walk.call_id, size(calls), ascending(&at[6]) / 8);
     FILL(int64_t, walk.call_ps, size(calls), number(0, 60));
     FILL(int32_t, walk.call_thread, size(calls), number(-1, threads));
-    FILL(uint8_t, walk.call_begins, size(calls), below(2));
-    FILL(uint8_t, walk.call_ends, size(calls), below(2));
     FILL(int64_t, walk.device_end, size(events), ascending(&at[7]));
-    FILL(int32_t, walk.device_stream, size(events), number(0, 2));
     FILL(int64_t, walk.done, size(2), 0);
     /* In small steps: room for what was found before, and a little more. */
     for (room = 1; room < 4000; room *= 2) {
@@ -374,7 +369,6 @@ static void call_walk(void)
         FILL(int64_t, walk.part_end, size(room), 0);
         FILL(uint8_t, walk.part_phase, size(room), 0);
         FILL(int32_t, walk.part_row, size(room), 0);
-        FILL(uint8_t, walk.part_is_proved, size(room), 0);
         int64_t done = walk_back(&walk);
         CHECK(done == 0 || is_wild);
         if (done || walk.done.at[0] == spans) {

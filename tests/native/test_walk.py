@@ -53,25 +53,22 @@ def test_a_device_computes_or_copies_or_is_idle(
 
 def walk(
     *walked: Span, segments: list[Span], state: list[int], devices: list[Span]
-) -> list[tuple[int, int, int, int, bool]]:
+) -> list[tuple[int, ...]]:
     """Walk back from spans' ends on the only thread, the program's: its parts as tuples."""
     n, k = len(walked), len(segments)
     start, end = columns(list(walked))
     found = walked_back(
         [
-            start, end, np.zeros(n, np.int32), end, end, np.ones(n, np.bool_),
+            start, end, np.zeros(n, np.int32), end, end,
             np.array([0, k]), np.ones(1, np.bool_),
             *columns(segments), np.array(state, np.uint8), np.arange(k, dtype=np.int32),
             np.zeros(k, np.int64),
-            np.zeros(2, np.int64), *(np.empty(0, t) for t in (np.int64, np.int32, np.int64, bool)),
-            *(np.empty(0, t) for t in (np.int64, np.int64, np.int32, bool, bool)),
-            np.array(sorted(b for _, b in devices), np.int64), np.zeros(len(devices), np.int32),
+            np.zeros(2, np.int64), *(np.empty(0, t) for t in (np.int64, np.int32, np.int64)),
+            *(np.empty(0, t) for t in (np.int64, np.int64, np.int32)),
+            np.array(sorted(b for _, b in devices), np.int64),
         ]
     )  # fmt: skip
-    return [
-        (int(a), int(b), int(phase), int(row), bool(proved))
-        for a, b, phase, row, proved in zip(*found, strict=True)
-    ]
+    return [tuple(map(int, part)) for part in zip(*found, strict=True)]
 
 
 @given(
@@ -84,7 +81,7 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
     parts = walk(*walked, segments=segments, state=did[: len(segments)], devices=[])
     left = list(parts)
     for begin, end in walked:
-        at, is_proved = end, True
+        at = end
         while at != begin:
             found = left.pop(0)
             assert found[1] == at
@@ -92,12 +89,9 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
                 k = next((k for k, (a, b) in enumerate(segments) if a <= moment < b), None)
                 state = ThreadState.PROGRAM if k is None else did[k]
                 is_wait = state in {ThreadState.CALL, ThreadState.WAIT}
-                is_proved &= (
-                    state != ThreadState.CALL
-                )  # which thread was waited for is not recorded
                 row = -1 if k is None or is_wait else k
                 phase = Phase.RUNTIME if is_wait else Phase(state)
-                assert found[2:] == (phase, row, is_proved)
+                assert found[2:] == (phase, row)
             at = found[0]
     assert not left
 
@@ -107,13 +101,12 @@ def test_threads_that_only_lead_to_each_other_end() -> None:
     zero = np.zeros(1, np.int64)
     found = walked_back(
         [
-            zero, zero + 9, np.zeros(1, np.int32), zero + 9, zero + 9, np.ones(1, np.bool_),
+            zero, zero + 9, np.zeros(1, np.int32), zero + 9, zero + 9,
             np.zeros(3, np.int64), np.zeros(2, np.bool_),
             none, none, none.astype(np.uint8), empty, none,
             np.array([0, 1, 2]), np.array([9, 9]), np.array([1, 0], np.int32), np.array([9, 9]),
-            np.ones(2, np.bool_),
-            none, none, empty, none.astype(bool), none.astype(bool),
-            none, empty,
+            none, none, empty,
+            none,
         ]
     )  # fmt: skip
     assert [column.tolist() for column in found[:3]] == [[0], [9], [Phase.UNATTRIBUTED]]

@@ -24,7 +24,7 @@ def change(diagnosis: Diagnosis, **more: Any) -> Change:  # noqa: ANN401 - field
         "also": (),
         "edits": (EDIT,),
         "why": "int32 variables cannot be on the GPU.",
-        "saving": Saving(kind="estimated", low_us=20, high_us=40, share=0.4),
+        "saving": Saving(kind="upper_bound", high_us=40, share=0.4),
         "is_verified": True,
         "finding_ids": () if finding is None else (finding.id,),
         "op_ids": tuple(diagnosis.run.ops["op_id"][diagnosis.run.ops["placement"] == "cpu"]),

@@ -10,7 +10,6 @@ from tests.traces import (
     Line,
     Plane,
     Span,
-    call,
     copy,
     eager,
     event,
@@ -20,7 +19,6 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    op,
     stream,
     thread,
     us,
@@ -34,14 +32,10 @@ US = 1_000_000
 
 
 def shown(parts: Parts, tables: HostTables) -> list[tuple[float, float, str, str]]:
-    """Start and end in us, phase, type of the op; `?` after the phase where it is not proved."""
+    """Start and end in us, phase, and type of the op."""
     types = [*tables.ops["type"], ""]
-    return [
-        (start / US, end / US, Phase(phase).name + ("" if proved else "?"), types[row])
-        for start, end, phase, row, proved in zip(
-            parts.start_ps, parts.end_ps, parts.phase, parts.row, parts.is_proved, strict=True
-        )
-    ]
+    columns = zip(parts.start_ps, parts.end_ps, parts.phase, parts.row, strict=True)
+    return [(start / US, end / US, Phase(p).name, types[row]) for start, end, p, row in columns]
 
 
 def parts_of(*planes: Plane, device: int = 0) -> list[tuple[float, float, str, str]]:
@@ -156,33 +150,6 @@ def test_a_thread_pool_shows_which_thread_handed_work_over() -> None:
     ]
 
 
-@pytest.mark.parametrize(("is_recorded", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
-def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
-    is_recorded: bool,  # noqa: FBT001  # a case
-    phase: str,
-) -> None:
-    """The work of call 7 was ready from 20 on, unless something else started it."""
-    given = (event("ThreadpoolListener::Record", us(20), _pt=13, _p=99),) if is_recorded else ()
-    taken = (event("ThreadpoolListener::StartRegion", us(59), _ct=13, _c=99),)
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7)(*given))
-    first = thread("tf_Compute", 1)(
-        executor(us(5, 16), step=7)(op("segment/Unique", "UniqueV2", us(8, 12)))
-    )
-    second = thread("tf_Compute", 2)(
-        executor(us(30, 28), step=8)(op("other/TopKV2", "ListDiff", us(32, 26))),
-        *(taken if is_recorded else ()),
-        executor(us(60, 10), step=7)(launch(us(62, 2), 2)),
-    )
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 12), op="zeros/Fill:Fill"),
-        kernel("gather", us(64, 5), op="gather/Gather:Gather", correlation=2),
-    )
-
-    found = parts_of(host(python, first, second), gpu(0, device))
-
-    assert (32, 58, phase, "ListDiff") in found
-
-
 def test_devices_clocks_that_are_early_are_set_right() -> None:
     python = line("python")(
         eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
@@ -201,28 +168,6 @@ def test_devices_clocks_that_are_early_are_set_right() -> None:
         (120, 170, "HOST_OP", "UniqueV2"),
         (170, 175, "COMPUTE", ""),
     ]
-
-
-def test_a_caller_surely_waits_for_the_last_op_only_if_no_other_executor_ran() -> None:
-    """At tracer level 2, an executor may have run ops that leave no event."""
-
-    def parts(*turns: Line) -> list[tuple[float, float, str, str]]:
-        python = line("python")(
-            call("__inference_f_1", us(0, 60), step=7),
-            eager("MatMul", us(70, 10))(launch(us(72, 2), 2)),
-        )
-        device = stream(13, "Compute")(
-            kernel("fill", us(0, 5), op="zeros/Fill:Fill"), gemm(us(76, 5), 2)
-        )
-        return parts_of(host(python, *turns), gpu(0, device))
-
-    first = thread("tf_Compute", 1)(
-        executor(us(8, 44), step=7)(op("segment/Unique", "UniqueV2", us(10, 40)))
-    )
-    second = thread("tf_Compute", 2)(executor(us(30, 28), step=7))
-
-    assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
-    assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
 
 
 @pytest.mark.parametrize(

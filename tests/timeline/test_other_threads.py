@@ -41,7 +41,7 @@ def test_a_device_waits_for_another_that_the_manager_polled() -> None:
 
     found = parts_of(host(python, manager, first, second), gpu(0, own), gpu(1, other))
 
-    assert found[1:3] == [(25, 35, "OTHER_DEVICE?", ""), (35, 51, "RUNTIME?", "")]
+    assert found[1:3] == [(25, 35, "OTHER_DEVICE", ""), (35, 51, "RUNTIME", "")]
 
 
 def test_a_session_waits_for_the_ops_of_its_run() -> None:
@@ -104,7 +104,7 @@ def test_a_wait_for_a_value_is_not_known_to_be_for_the_device() -> None:
 
     found = parts_of(host(python, runs), gpu(0, stream(13, "Compute")(gemm(us(18, 12), 1))))
 
-    assert found[-2:] == [(30, 90, "RUNTIME?", ""), (90, 100, "PROGRAM?", "")]
+    assert found[-2:] == [(30, 90, "RUNTIME", ""), (90, 100, "PROGRAM", "")]
 
 
 def test_what_a_function_within_a_function_did_is_waited_for() -> None:
@@ -122,4 +122,4 @@ def test_what_a_function_within_a_function_did_is_waited_for() -> None:
 
     found = parts_of(host(python, first, inner, after), gpu(0, device))
 
-    assert (23, 63, "HOST_OP?", "UniqueV2") in found
+    assert (23, 63, "HOST_OP", "UniqueV2") in found

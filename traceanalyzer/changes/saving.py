@@ -9,7 +9,6 @@ from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.units import PS_PER_US
 
 LEAST: Final = 0.02  # of the step or the recording; a smaller saving is not worth a change
-_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a smaller lower bound is meaningless
 _HOST_TIME: Final = "host time of these ops; the trace does not show what a GPU would save"
 _ONCE: Final = "host time of these ops, which run once"
 _TOGETHER: Final = "only together with the changes that this one depends on"
@@ -40,21 +39,15 @@ class Savings:
         self, op_ids: Collection[str], alone: Collection[str], *, is_prediction: bool = False
     ) -> Saving:
         """Return the saving of moving ops to the GPU; the ops in `alone` need no other change."""
-        bounds = None if is_prediction else self._costs.gain(op_ids)
-        if bounds is None:
+        gain_ps = None if is_prediction else self._costs.gain_ps(op_ids)
+        if gain_ps is None:
             return self._proxy(op_ids)
-        if not bounds.high_ps:
+        if not gain_ps:
             return Saving(kind="none", note="the GPU never waited for these ops")
-        low_ps = bounds.low_ps
-        if set(alone) != set(op_ids):
-            mine = self._costs.gain(alone) if alone else None
-            low_ps = 0.0 if mine is None else mine.low_ps
-        is_bounded = low_ps > _NEXT_TO_NOTHING * bounds.high_ps
         return Saving(
-            kind="estimated" if is_bounded else "upper_bound",
-            low_us=low_ps / PS_PER_US if is_bounded else None,
-            high_us=bounds.high_ps / PS_PER_US,
-            share=self._share(bounds.high_ps),
+            kind="upper_bound",
+            high_us=gain_ps / PS_PER_US,
+            share=self._share(gain_ps),
             note="" if alone else _TOGETHER,
         )
 

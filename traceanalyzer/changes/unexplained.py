@@ -64,8 +64,8 @@ def _find_cause(
 ) -> Change:
     op_ids = [op.op_id for op in ops]
     saving = savings.of_placement(op_ids, op_ids)
-    if saving.kind == "estimated":
-        saving = replace(saving, kind="upper_bound", low_us=None, note=_IF_ALL_MOVE)
+    if saving.kind == "upper_bound":
+        saving = replace(saving, note=_IF_ALL_MOVE)
     types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
     scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
     where = f" in {series(scopes[:_MOST_SCOPES])}" if scopes else ""

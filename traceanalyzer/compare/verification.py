@@ -54,8 +54,7 @@ class Verdict:
     def _steps(self) -> str:
         change, expected = self.step_time, ""
         if self.predicted is not None and self.predicted.high is not None:
-            low = duration(self.predicted.low or 0.0)
-            expected = f" Predicted: {low} to {duration(self.predicted.high)} less per step."
+            expected = f" Predicted: up to {duration(self.predicted.high)} less per step."
         if change is None:
             return f"Step times cannot be compared: {self.why_no_step_time}.{expected}"
         times = f"{duration(change.new_us)} instead of {duration(change.base_us)}"

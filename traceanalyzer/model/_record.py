@@ -77,12 +77,11 @@ class OpRef(Record):
 
 
 class Gain(Record):
-    """Bounds on the time that a fix saves, in microseconds per step."""
+    """The most time that a fix can save, in microseconds per step."""
 
-    low: Us | None
     high: Us | None
     basis: str  # "exposed" or "input wait"
-    note: str | None = None  # assumptions behind the bounds for faster input
+    note: str | None = None  # the assumptions, for faster input
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record

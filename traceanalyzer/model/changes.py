@@ -34,8 +34,7 @@ class Edit(Record):
 class Saving(Record):
     """The time that a change saves."""
 
-    kind: Literal["estimated", "upper_bound", "proxy", "none"]
-    low_us: float | None = None
+    kind: Literal["upper_bound", "proxy", "none"]
     high_us: float | None = None
     share: float | None = None  # `high_us` as a share of the step or run
     per: Literal["step", "run", "once"] = "step"

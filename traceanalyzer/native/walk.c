@@ -76,11 +76,10 @@ EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
 
 struct walk_back {
     /* Spans, each ended by an event: start, end; the thread that launched the event (ON_DEVICE:
-     * unknown); when the launch began, when it returned, and whether it is proved. */
+     * unknown); when the launch began, and when it returned. */
     COLUMN(const int64_t) span_start, span_end;
     COLUMN(const int32_t) span_thread;
     COLUMN(const int64_t) span_launch_start, span_launch_end;
-    COLUMN(const uint8_t) span_is_proved;
     /* Threads, each with its segments by time. */
     COLUMN(const int64_t) thread_begin; /* first segment, and their number */
     COLUMN(const uint8_t) is_program;
@@ -92,20 +91,15 @@ struct walk_back {
     COLUMN(const int64_t) link_begin, link_at; /* first link of each thread, and their number */
     COLUMN(const int32_t) link_from_thread;
     COLUMN(const int64_t) link_from;
-    COLUMN(const uint8_t) link_is_proved;
-    /* Ends of events in calls, by call, then by time; whether the entry is the beginning of the
-     * call instead, and whether no event of the call continued after it. */
+    /* Beginnings of calls and ends of events in them, by call, then by time. */
     COLUMN(const int64_t) call_id, call_ps;
     COLUMN(const int32_t) call_thread;
-    COLUMN(const uint8_t) call_begins, call_ends;
     /* Device events, by end. */
     COLUMN(const int64_t) device_end;
-    COLUMN(const int32_t) device_stream;
-    /* Parts: start, end, phase, row (-1: none), whether proved. */
+    /* Parts: start, end, phase, row (-1: none). */
     COLUMN(int64_t) part_start, part_end;
     COLUMN(uint8_t) part_phase;
     COLUMN(int32_t) part_row;
-    COLUMN(uint8_t) part_is_proved;
     COLUMN(int64_t) done; /* spans, parts; zero at first */
 };
 
@@ -116,7 +110,6 @@ typedef struct {
     int64_t call;               /* the last call on the way */
     int32_t thread;
     bool at_launch;
-    bool is_proved; /* an assumed link makes this part and all earlier ones unproved */
 } place;
 
 /* The part that one step of the walk adds: [since, t). */
@@ -124,7 +117,6 @@ typedef struct {
     int64_t since;
     int32_t row;
     uint8_t phase;
-    bool is_proved;
 } part;
 
 static bool are_threads(const int32_t *thread, int64_t n, int64_t threads)
@@ -145,16 +137,13 @@ static bool is_sound(const struct walk_back *c)
     int64_t room = c->part_start.size;
     return c->span_end.size == spans && c->span_thread.size == spans &&
            c->span_launch_start.size == spans && c->span_launch_end.size == spans &&
-           c->span_is_proved.size == spans && c->thread_begin.size == threads + 1 &&
-           c->segment_end.size == segments && c->segment_state.size == segments &&
-           c->segment_row.size == segments && c->segment_call.size == segments &&
-           c->link_begin.size == threads + 1 && c->link_from_thread.size == links &&
-           c->link_from.size == links && c->link_is_proved.size == links &&
+           c->thread_begin.size == threads + 1 && c->segment_end.size == segments &&
+           c->segment_state.size == segments && c->segment_row.size == segments &&
+           c->segment_call.size == segments && c->link_begin.size == threads + 1 &&
+           c->link_from_thread.size == links && c->link_from.size == links &&
            c->call_ps.size == calls && c->call_thread.size == calls &&
-           c->call_begins.size == calls && c->call_ends.size == calls &&
-           c->device_stream.size == c->device_end.size && c->part_end.size == room &&
-           c->part_phase.size == room && c->part_row.size == room &&
-           c->part_is_proved.size == room && c->done.size == 2 &&
+           c->part_end.size == room && c->part_phase.size == room && c->part_row.size == room &&
+           c->done.size == 2 &&
            are_threads(c->span_thread.at, spans, threads) &&
            are_threads(c->link_from_thread.at, links, threads) &&
            are_threads(c->call_thread.at, calls, threads) &&
@@ -166,18 +155,6 @@ static bool is_sound(const struct walk_back *c)
 static int64_t last_device_event(const struct walk_back *c, int64_t at_ps)
 {
     return search(c->device_end.at, 0, c->device_end.size, at_ps, true) - 1;
-}
-
-/* Return whether all device events that ended after `since`, up to `last`, are of one stream. A
- * stream runs one event after another, so everything the host could wait for had ended by then. */
-static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t last)
-{
-    for (int64_t k = last - 1; k >= 0 && c->device_end.at[k] > since; k--) {
-        if (c->device_stream.at[k] != c->device_stream.at[last]) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static void follow_launch(const place *here, part *p, place *next)
@@ -230,26 +207,21 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
             last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, call, here->t);
         p->phase = RUNTIME;
         p->row = -1;
-        if (call == 0) {
-            next->is_proved = false; /* the trace does not show which thread it waited for */
-        } else if (last >= 0 && c->call_ps.at[last] > p->since &&
+        if (call != 0 && last >= 0 && c->call_ps.at[last] > p->since &&
                    c->call_thread.at[last] != here->thread) {
             /* A caller waits for its whole call, so for the event that ended last. */
             p->since = c->call_ps.at[last];
             next->thread = c->call_thread.at[last];
-            next->is_proved &= c->call_ends.at[last] != 0;
         }
     } else if (c->segment_state.at[k] == WAIT) {
         int64_t d = last_device_event(c, here->t);
         p->phase = RUNTIME;
         p->row = -1;
         if (d >= 0 && c->device_end.at[d] > p->since) {
-            next->is_proved &= is_of_one_stream(c, p->since, d);
             p->since = c->device_end.at[d];
             next->thread = ON_DEVICE;
         }
     }
-    p->is_proved = next->is_proved;
 }
 
 static void follow_thread(const struct walk_back *c, const place *here, part *p, place *next)
@@ -265,7 +237,6 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
         follow_segment(c, here, k, p, next);
     } else if (w >= first_link && c->link_at.at[w] >= ended) {
         p->phase = RUNTIME;
-        p->is_proved = next->is_proved &= c->link_is_proved.at[w] != 0;
         p->since = ended; /* if the work was handed over earlier, the thread was busy */
         if (c->link_from.at[w] >= ended) {
             p->since = c->link_from.at[w];
@@ -282,7 +253,6 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
         if (last >= 0) {
             p->since = c->call_ps.at[last];
             next->thread = c->call_thread.at[last];
-            p->is_proved = next->is_proved &= c->call_begins.at[last] != 0;
         }
     }
 }
@@ -291,8 +261,7 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
 static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const part *p, int64_t t)
 {
     int64_t k = *n - 1;
-    if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row &&
-        c->part_is_proved.at[k] == p->is_proved) {
+    if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row) {
         c->part_start.at[k] = p->since;
     } else if (p->since < t) {
         if (*n >= c->part_start.size) {
@@ -303,7 +272,6 @@ static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const
         c->part_end.at[k] = t;
         c->part_phase.at[k] = p->phase;
         c->part_row.at[k] = p->row;
-        c->part_is_proved.at[k] = p->is_proved;
     }
     return true;
 }
@@ -318,10 +286,9 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         .returned = c->span_launch_end.at[g],
         .thread = c->span_thread.at[g],
         .at_launch = true,
-        .is_proved = c->span_is_proved.at[g] != 0,
     };
     while (here.t > floor) {
-        part p = {floor, -1, UNATTRIBUTED, here.is_proved};
+        part p = {floor, -1, UNATTRIBUTED};
         place next = here;
         next.at_launch = false;
         if (here.at_launch) {
@@ -334,7 +301,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         p.since = least(most(p.since, floor), here.t); /* never go forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
-            p = (part){floor, -1, UNATTRIBUTED, p.is_proved};
+            p = (part){floor, -1, UNATTRIBUTED};
         }
         if (!add_part(c, first, n, &p, here.t)) {
             return false;

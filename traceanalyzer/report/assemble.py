@@ -87,7 +87,7 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) 
     rows = _most_expensive(found.op_ids, run)
     # Neither by-design ops nor those of the input pipeline are to move to a device.
     can_gain = is_measured and found.harm != "by_design" and not rows["in_input_pipeline"].all()
-    bounds = costs.gain(found.op_ids) if can_gain else None
+    gain_ps = costs.gain_ps(found.op_ids) if can_gain else None
     return to_record(
         m.FindingRecord,
         found,
@@ -99,9 +99,7 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) 
         ),
         evidence=evidence_shown(found.evidence, run),
         cost=joint_cost(rows, run.transfers, costs),
-        gain_us_per_step=None
-        if bounds is None
-        else m.Gain(low=us(bounds.low_ps), high=us(bounds.high_ps), basis="exposed"),
+        gain_us_per_step=None if gain_ps is None else m.Gain(high=us(gain_ps), basis="exposed"),
     )
 
 

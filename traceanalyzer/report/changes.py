@@ -71,13 +71,8 @@ def saving_text(saving: Saving) -> b.Text:
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
-    high, low = t.time(saving.high_us), t.time(saving.low_us) if saving.low_us else None
-    if saving.kind == "proxy":
-        return t.fill("{} of host time{}", high, per)
-    estimated = " (estimated)" * (saving.kind == "estimated")
-    if low is None:
-        return t.fill("up to {}{}{}", high, per, estimated)
-    return (high, per) if low == high else t.fill("{} to {}{}{}", low, high, per, estimated)
+    form = "{} of host time{}" if saving.kind == "proxy" else "up to {}{}"
+    return t.fill(form, t.time(saving.high_us), per)
 
 
 # --- cards ---------------------------------------------------------------------------------------

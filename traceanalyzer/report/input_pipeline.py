@@ -48,7 +48,7 @@ def input_pipeline(run: Run) -> InputPipeline | None:
 
 
 def _gain(fix: InputFix) -> Gain:
-    return Gain(low=None, high=us(fix.high_ps), basis="input wait", note=fix.basis)
+    return Gain(high=us(fix.high_ps), basis="input wait", note=fix.basis)
 
 
 def _host(host: HostInput) -> InputHost:

@@ -5,10 +5,9 @@ innermost event that shows the thread's state.
 
 A link leads from a thread's activity to its trigger. TensorFlow's thread pools record which thread
 scheduled work and which thread ran it (`ThreadpoolListener`,
-tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later): that is proof.
-Otherwise, an executor is assumed to be triggered by the last event that ended before it in the same
-call (step id), or by the call itself. A thread that polls a device does not show which work it
-waits for.
+tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later). Otherwise, an executor
+is assumed to be triggered by the last event that ended before it in the same call (step id), or by
+the call itself. A thread that polls a device does not show which work it waits for.
 """
 
 from __future__ import annotations
@@ -86,7 +85,6 @@ class Links(NamedTuple):
     at_ps: Ints  #: when the thread began
     from_thread: Codes  #: the thread that triggered it, or `ON_DEVICE`
     from_ps: Ints  #: when that thread did so
-    is_proved: Flags  #: whether the trigger is recorded or the only candidate
 
 
 class CallBounds(NamedTuple):
@@ -95,8 +93,6 @@ class CallBounds(NamedTuple):
     id: Ints
     at_ps: Ints
     thread: Codes  #: its thread, or `ON_DEVICE`
-    begins: Flags  #: whether it is the beginning of the call itself
-    ends: Flags  #: whether no recorded event of the call continued after it
 
 
 class Launches(NamedTuple):
@@ -105,7 +101,6 @@ class Launches(NamedTuple):
     thread: Codes  #: the thread that made it, `ON_DEVICE` where unknown
     start_ps: Ints
     end_ps: Ints  #: when it returned
-    is_proved: Flags  #: whether it is recorded
 
     def take(self, rows: Ints) -> Launches:
         """Return the launches at `rows`."""
@@ -165,7 +160,6 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
             pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
             pick(plane.end_ps, launch, 0),
-            launch >= 0,
         ),
         early_ps=device.early_ps[work],
     )
@@ -274,28 +268,13 @@ def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> CallBounds:
             host.call_of_event[device.launch[transfers]],
         ]
     )
-    begins = np.zeros(len(call), np.bool_)
-    begins[len(on_host) - len(runs) : len(on_host)] = True
-    host_ps = np.where(begins[: len(on_host)], plane.start_ps[on_host], plane.end_ps[on_host])
-    at_ps = np.append(host_ps, device.end_ps[transfers])
+    begun_or_ended = plane.end_ps[ops], plane.end_ps[events.elements], plane.start_ps[runs]
+    at_ps = np.concatenate([*begun_or_ended, device.end_ps[transfers]])
     thread = np.append(plane.line_of[on_host], np.full(len(transfers), ON_DEVICE, np.int32))
-
-    # Whether an event ended during or after the last executor event of its call: ops without an
-    # event can have run then. In a call without executor events, this is unknown.
-    entry, part_of = events.parts(events.id[events.turns])
-    turns = events.turns[entry]
-    order = np.argsort(plane.end_ps[turns], kind="stable")
-    last = last_of(part_of[order], turns[order], call)
-    is_in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
-    ends = (last >= 0) & (is_in_it | (plane.end_ps[last] <= at_ps)) & ~begins
-
     entry, part_of = events.parts(call)
     order = np.lexsort((at_ps[entry], part_of))
-    is_own = order < len(call)
-    entry, part_of = entry[order], part_of[order]
-    ends = ends[entry] & is_own
-    ends[:-1] &= part_of[1:] != part_of[:-1]
-    return CallBounds(part_of, at_ps[entry], thread[entry], begins[entry] & is_own, ends)
+    entry = entry[order]
+    return CallBounds(part_of[order], at_ps[entry], thread[entry])
 
 
 def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:
@@ -337,7 +316,6 @@ def _links(events: _Events, calls: CallBounds) -> Links:
         at_ps=at_ps[order],
         from_thread=np.append(from_thread, calls.thread[source])[order],
         from_ps=np.append(plane.start_ps[giver], calls.at_ps[source])[order],
-        is_proved=np.append(from_thread != ON_DEVICE, calls.begins[source])[order],
     )
 
 

@@ -140,7 +140,6 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
         phase=np.concatenate([phase[~gap], walked.phase]),
         row=np.concatenate([np.where(event >= 0, work.row[event], -1), walked.row]),
         transfer=np.concatenate([np.where(event >= 0, work.transfer[event], -1), walked.transfer]),
-        is_proved=np.concatenate([np.ones(len(event), np.bool_), walked.is_proved]),
     ).by_time()
 
 
@@ -164,7 +163,6 @@ def _ended_by(
         thread,
         np.where(is_followed, found.start_ps, end_ps),
         np.where(is_followed, found.end_ps, end_ps),
-        (is_followed & found.is_proved) | (thread == ON_DEVICE),  # no assumptions
     )
 
 
@@ -178,8 +176,7 @@ def _program_parts(tables: HostTables) -> Parts | None:
     extent = [threads.start_ps[own].min(), threads.end_ps[own].max()]
     bounds = np.unique(np.concatenate([extent, starts, starts + durations(tables.steps)]))
     start, end = bounds[:-1], bounds[1:]
-    itself = np.ones(len(start), np.bool_)
-    launch = Launches(np.full(len(start), thread, np.int32), end, end, itself)
+    launch = Launches(np.full(len(start), thread, np.int32), end, end)
     return walk_back(Spans(start, end, launch), threads, None)
 
 
@@ -239,14 +236,11 @@ def device_work(tables: HostTables) -> DeviceWork:
         end_ps=start_ps + took,
         row=np.concatenate([of_kernel, _blamed(transfers, tables.ops)]),
         transfer=np.concatenate([np.full(len(kernels), -1), on_device]),
-        launches=_unknown(len(device)) if threads is None else threads.launches,
+        launches=Launches(np.full(len(device), ON_DEVICE, np.int32), shift_ps, shift_ps)
+        if threads is None
+        else threads.launches,
         shifts_ps=dict(zip(every, shifts_ps.tolist(), strict=True)),
     )
-
-
-def _unknown(n: int) -> Launches:
-    none = np.zeros(n, np.int64)
-    return Launches(np.full(n, ON_DEVICE, np.int32), none, none, np.zeros(n, np.bool_))
 
 
 def _numbers(*columns: pd.Series[str]) -> tuple[NDArray[np.int64], list[str]]:

@@ -50,14 +50,14 @@ _busy_and_idle = NativeFunction(
 )
 _walk_back = NativeFunction(
     "walk_back",
-    "int64 int64 int32 int64 int64 bool"
+    "int64 int64 int32 int64 int64"
     " int64 bool int64 int64 uint8 int32 int64"
-    " int64 int64 int32 int64 bool"
-    " int64 int64 int32 bool bool"
-    " int64 int32"
-    " int64= int64= uint8= int32= bool= int64=",
+    " int64 int64 int32 int64"
+    " int64 int64 int32"
+    " int64"
+    " int64= int64= uint8= int32= int64=",
 )
-_TYPES: Final = (np.int64, np.int64, np.uint8, np.int32, np.bool_)  # of the columns of parts
+_TYPES: Final = (np.int64, np.int64, np.uint8, np.int32)  # of the columns of parts
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
@@ -77,10 +77,6 @@ class Parts(NamedTuple):
     phase: NDArray[np.uint8]  #: `Phase`
     row: NDArray[np.int32]  #: of the host's op table, -1 for none
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
-    #: Whether the trace shows every link of the walk up to and through this part. Otherwise, it was
-    #: assumed that the last event to end in a call woke its thread; that a thread or stream waited
-    #: for the last work of a device; or that work belongs to the last launch with its id.
-    is_proved: NDArray[np.bool_]
 
     @property
     def duration_ps(self) -> NDArray[np.int64]:
@@ -138,26 +134,24 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
     if threads is None:
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)
         row, none = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
-        return Parts(spans.start_ps, spans.end_ps, unknown, row, none, np.ones(n, np.bool_))
+        return Parts(spans.start_ps, spans.end_ps, unknown, row, none)
     # Nothing waits for work without duration, which does not end idle time.
-    ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
+    ends = np.empty(0, np.int64)
     if work is not None:
-        lasting = np.flatnonzero(work.end_ps > work.start_ps)
-        lasting = lasting[np.argsort(work.end_ps[lasting], kind="stable")]
-        ends, streams = work.end_ps[lasting], work.stream[lasting]
+        ends = np.sort(work.end_ps[work.end_ps > work.start_ps])
     columns = (
         spans.start_ps, spans.end_ps, *spans.launch,
         threads.begin, threads.is_program,
         threads.start_ps, threads.end_ps, threads.state, threads.row, threads.call,
         *threads.links, *threads.calls,
-        ends, streams,
+        ends,
     )  # fmt: skip
-    start, end, phase, row, proved = walked_back(columns)
-    return Parts(start, end, phase, row, np.full(len(start), -1), proved).by_time()
+    start, end, phase, row = walked_back(columns)
+    return Parts(start, end, phase, row, np.full(len(start), -1)).by_time()
 
 
 def walked_back(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the columns of each span's parts, up to `is_proved`, latest part first."""
+    """Return the columns of each span's parts, up to `row`, latest part first."""
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     parts: list[NDArray[Any]] = [np.empty(4 * spans + 1024, dtype) for dtype in _TYPES]
     _walk_back(*columns, *parts, done)
