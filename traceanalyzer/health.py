@@ -93,9 +93,8 @@ def _of_file(host: Host) -> Iterator[_Remark]:
     if number := trace.impossible_events:
         hours = LONGEST_PS / _PS_PER_HOUR
         yield _remark("impossible_times", events=counted(number, "event"), hours=hours)
-    unnamed = [(host.unnamed_events, "event"), (host.unnamed_stats, "stat")]
-    if lacking := " and ".join(counted(number, noun) for number, noun in unnamed if number):
-        yield _remark("unknown_metadata", lacking=lacking)
+    if number := host.unnamed_events:
+        yield _remark("unknown_metadata", lacking=counted(number, "event"))
     shifts = host.timeline.shifts_ps.items()
     if later := [f"{device} by {duration_text(ps)}" for device, ps in shifts if ps]:
         yield _remark("clock_skew", later=listed(later))

@@ -73,7 +73,6 @@ class Host:
     capture_file_problem: str = ""  #: why an existing capture file is not used
     capture_file_is_foreign: bool = False  #: whether it belongs to another recording
     unnamed_events: int = 0  #: events whose name is missing
-    unnamed_stats: int = 0  #: stats whose name is missing
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
@@ -350,7 +349,6 @@ def _read(
         capture_file_problem=beside.problem,
         capture_file_is_foreign=beside.is_foreign,
         unnamed_events=trace.unnamed_events,
-        unnamed_stats=trace.unnamed_stats,
     )
 
 

@@ -156,15 +156,12 @@ static void read_texts(const uint8_t *bytes, int64_t n, const uint64_t *value, i
 static void find_ids(const struct fill_lines *c)
 {
     struct find_stat f = {.stat_id = c->stat_id};
-    struct mark_ids m = {.column = c->stat_id};
     int64_t n = c->metadata_id.size, last = below(4);
     FILL(int64_t, f.begin, n, rarely() ? any() : c->first_stat.at[k]);
     FILL(int64_t, f.end, n, rarely() ? any() : c->first_stat.at[k + 1]);
     FILL(int64_t, f.wanted, 1 + below(3), (last += 1 + below(3)));
     FILL(int64_t, f.rows, size(n), -1);
     find_stat(&f);
-    FILL(uint8_t, m.is_used, below(20), 0);
-    mark_ids(&m);
 }
 
 static void decode(const uint8_t *bytes, int64_t n)

@@ -171,29 +171,6 @@ class TestTransfer:
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
 
 
-class TestAllocator:
-    """Its output was allocated on a GPU."""
-
-    @pytest.mark.parametrize(
-        "stats",
-        [
-            {"allocator": "gpu_host_bfc"},  # a CPU op that feeds a copy has its output there too
-            {"region": "temp"},
-            {"region": ""},
-        ],
-    )
-    def test_pinned_or_passing_memory_tells_nothing(self, stats: dict[str, str]) -> None:
-        assert where(
-            BUSY,
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a", **stats)
-                )
-            ),
-        ) == {"a:Reshape": ("unknown", "possible", "none")}
-
-
 class TestNoGpu:
     """Nothing in the trace shows that TensorFlow had one."""
 

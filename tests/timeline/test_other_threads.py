@@ -41,7 +41,7 @@ def test_a_device_waits_for_another_that_the_manager_polled() -> None:
 
     found = parts_of(host(python, manager, first, second), gpu(0, own), gpu(1, other))
 
-    assert found[1:3] == [(25, 35, "OTHER_DEVICE", ""), (35, 51, "RUNTIME", "")]
+    assert found[1:3] == [(25, 35, "OTHER_DEVICE", ""), (35, 62, "RUNTIME", "")]
 
 
 def test_a_session_waits_for_the_ops_of_its_run() -> None:

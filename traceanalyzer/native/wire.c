@@ -693,24 +693,6 @@ EXPORT int64_t find_stat(const struct find_stat *c)
     return 0;
 }
 
-struct mark_ids {
-    ids column;
-    COLUMN(uint8_t) is_used;
-};
-
-/* Set `is_used` at each id. */
-EXPORT int64_t mark_ids(const struct mark_ids *c)
-{
-    for (int64_t k = 0; k < c->column.size; k++) {
-        int64_t id = id_at(c->column, k);
-        if (!is_within(id, c->is_used.size)) {
-            return REFUSED;
-        }
-        c->is_used.at[id] = 1;
-    }
-    return 0;
-}
-
 /* Find the string whose length is at a position; it is empty if it cannot be read. */
 static message string_at(const uint8_t *bytes, int64_t size, int64_t at)
 {

@@ -92,7 +92,6 @@ fill_lines = NativeFunction(
 #: owner's stats, the ids of all stats, the wanted ids (sorted), and each owner's row, which is left
 #: unchanged for an owner without such a stat.
 find_stat = NativeFunction("find_stat", "int64 int64 ids int64 int64=")
-_mark_ids = NativeFunction("mark_ids", "ids bool=")
 _string_bounds = NativeFunction("string_bounds", "uint8 int64 int64= int64=")
 _intern_strings = NativeFunction(
     "intern_strings", "uint8 number int64 int32= int64= uint64= int32= int64="
@@ -136,13 +135,6 @@ def scan_lines(
     found = np.empty(4, np.int64)
     _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
     return tuple(found.tolist())
-
-
-def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Return a mask of length `size` that is True at each of `ids`."""
-    is_used = np.zeros(size, np.bool_)
-    _mark_ids(ids, is_used)
-    return is_used
 
 
 def string_bounds(

@@ -73,7 +73,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
         if graphs is not None:
-            placements = op_rows(host_index, occurrences, facts, allocations, None)["placement"]
+            placements = op_rows(host_index, occurrences, facts, None)["placement"]
             gpus = gpu_names(trace) or ([f"{LOCAL}/device:GPU:0"] if facts.gpu_used else [])
             joined = join_graphs(occurrences, graphs, gpus, placements.tolist())
     else:
@@ -81,7 +81,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         occurrences = gather_occurrences(host, device, facts.host_level)
         joined = join_rows(occurrences, capture_file, eager, calls)
         occurrences, joined = with_silent_ops(occurrences, joined, capture_file, facts, session)
-    ops = op_rows(host_index, occurrences, facts, allocations, joined)
+    ops = op_rows(host_index, occurrences, facts, joined)
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)
     stages, work = pipelines(occurrences, ops)

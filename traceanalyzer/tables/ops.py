@@ -8,11 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.arrays import (
-    Ints,
-    coded,
-    flags_at,
-)
+from traceanalyzer.tables.arrays import Ints, coded, flags_at
 from traceanalyzer.tables.device_events import DeviceEvents
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.graph_nodes import OpRecord
@@ -22,18 +18,13 @@ from traceanalyzer.tables.occurrences import OpOccurrences
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.silent_ops import NO_WORK
-from traceanalyzer.tables.vocabulary import (
-    OPTIONALS,
-    Role,
-    role_of_type,
-)
+from traceanalyzer.tables.vocabulary import OPTIONALS, Role, role_of_type
 
 
 def op_rows(
     host_index: int,
     occurrences: OpOccurrences,
     facts: TracerFacts,
-    allocations: pd.DataFrame,
     joined: Joined | None,
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, except for the counts of transfers.
@@ -55,7 +46,7 @@ def op_rows(
     no_event = _texts((record.no_event or None) if record else None for record in records)
     is_idle = no_event.notna() & rows["type"].isin(NO_WORK)
     role[is_idle.to_numpy() & (role == Role.COMPUTE)] = Role.NO_WORK
-    placements = decide(occurrences, facts, allocations, seen_in_pipeline, records)
+    placements = decide(occurrences, facts, seen_in_pipeline, records)
     counts = host.plane.occurrences
     number = sum_by(row_of, np.ones_like(row_of) if counts is None else counts[host.event], n)
     input_types = _texts(

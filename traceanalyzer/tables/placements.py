@@ -10,7 +10,6 @@
                    separate CPU device to prepare a graph (graph_runner.cc)
 `transfer`         it is at one end of a send or of a copy with a known direction; proof only if the
                    op is known to be in the same function
-`allocator`        its output was allocated on a GPU
 `host_event`       at host tracer level 2, only ops on a CPU leave an event (`EVERY_OP_LEVEL`)
 `no_gpu`           the trace shows no GPU in TensorFlow, although it would record one
 `registry`         no TensorFlow version in the kernel tables has a GPU kernel for it
@@ -19,13 +18,11 @@
 `none`             there is no evidence
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from traceanalyzer.placement.kernel_types import is_for_cpus_alone
 from traceanalyzer.tables.arrays import (
@@ -48,7 +45,6 @@ from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind, placement_of_d
 
 _ANY_FUNCTION: Final = "*"  # no function has this name
 _UNKNOWN_CALL: Final = 0
-_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 # The datasets with a GPU kernel (registry of 2.21): with prefetch_to_device or a
 # MultiDeviceIterator, the end of a pipeline is placed on the GPU that it feeds.
 _STAGES_WITH_GPU_KERNEL: Final = frozenset(
@@ -76,7 +72,6 @@ class _End(NamedTuple):
 def decide(
     occurrences: OpOccurrences,
     facts: TracerFacts,
-    allocations: pd.DataFrame,
     in_pipeline: Flags,
     records: Sequence[OpRecord | None],
 ) -> list[ObservedPlacement]:
@@ -99,7 +94,7 @@ def decide(
         is_stage=seen(host.kind == Kind.STAGE),
         of_summary=seen(before_a_summary) & ~seen(~before_a_summary),
     )
-    witnesses = _Witnesses(occurrences, facts, allocations)
+    witnesses = _Witnesses(occurrences, facts)
     return [
         witnesses.placement(row, record)
         for row, record in zip(rows.itertuples(), records, strict=True)
@@ -109,12 +104,9 @@ def decide(
 class _Witnesses:
     """The evidence for where the ops of a host's op table ran."""
 
-    def __init__(
-        self, occurrences: OpOccurrences, facts: TracerFacts, allocations: pd.DataFrame
-    ) -> None:
+    def __init__(self, occurrences: OpOccurrences, facts: TracerFacts) -> None:
         rows = occurrences.rows
         self._ends = _transfer_ends(occurrences.host, occurrences.device)
-        self._allocated = _gpu_outputs(allocations)
         # Ops of two functions can share a name. Ops that TensorFlow runs to prepare a graph have
         # the names of the graph's nodes.
         names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
@@ -165,20 +157,17 @@ class _Witnesses:
         return ObservedPlacement(where, "likely", "transfer", device) if device else None
 
     def _by_name(self, row: Any) -> ObservedPlacement | None:  # noqa: ANN401
-        is_unique = row.name not in self._shared
         own = [] if row.function is None else self._ends.get((row.function, row.name), [])
+        is_unique = row.name not in self._shared
         ends = own or (self._ends.get((_ANY_FUNCTION, row.name), []) if is_unique else [])
         ends = [end for end in ends if end.is_proof] or ends
         sent = {placement_of_device(end.device) for end in ends}
-        where = sent.pop() if len(sent) == 1 else None  # there are none, or they contradict
-        allocated = self._allocated.get(row.name) if is_unique else None
-        if where is None and allocated is None:
+        if len(sent) != 1:  # there are none, or they contradict
             return None
-        if row.on_host and not self._every_op and (where or allocated) != "cpu":
+        where = sent.pop()
+        if row.on_host and not self._every_op and where != "cpu":
             # Only ops on a CPU leave events: the name must belong to another op.
             return ObservedPlacement("cpu", "possible", "host_event")
-        if where is None:
-            return ObservedPlacement(allocated or "", "likely", "allocator")
         full = ends[0].device if ends[0].device.startswith("/job:") else None
         is_proved = bool(own) and ends[0].is_proof
         return ObservedPlacement(where, "certain" if is_proved else "likely", "transfer", full)
@@ -292,18 +281,3 @@ def _calls_by(columns: Sequence[Codes], call: Ints) -> dict[tuple[int, ...], set
     for *codes, at in distinct_rows([*columns, number.reshape(-1)])[1].tolist():
         found[tuple(codes)].add(int(calls[at]))
     return found
-
-
-def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
-    """Return the GPU that holds each op's outputs, by op name, if there is exactly one."""
-    made = allocations[
-        allocations["is_allocation"]
-        & (allocations["region_type"] == "output")
-        & allocations["op_name"].notna()
-    ]
-    pairs = made[["op_name", "allocator"]].drop_duplicates()
-    found: dict[str, set[str]] = {}
-    for name, allocator in zip(pairs["op_name"], pairs["allocator"], strict=True):
-        if match := _GPU_ALLOCATOR.fullmatch(str(allocator)):
-            found.setdefault(str(name), set()).add(f"gpu:{match[1]}")
-    return {name: min(gpus) for name, gpus in found.items() if len(gpus) == 1}

@@ -190,18 +190,6 @@ class Plane:
             ids.setdefault(name, []).append(key)
         return ids
 
-    @property
-    def unnamed_stats(self) -> int:
-        """The number of stats whose metadata, and thus name, is missing."""
-        ids = self.stats.id[self.stat_begin[0] : self.stat_begin[-1]]
-        low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
-        if low >= 0 and high < len(ids) + 1024:
-            is_used = wire.mark_ids(ids, high + 1)  # many times faster than looking up each
-            if self.stat_names.keys() >= set(np.flatnonzero(is_used).tolist()):
-                return 0
-        known = np.array([*self.stat_names, NO_STAT[ids.dtype]], np.int64)
-        return int(np.count_nonzero(~np.isin(ids, known)))
-
     def _rows(self, stat: str, event: NDArray[np.int64] | None) -> NDArray[np.int64]:
         """Return the index in `stats` of each event's stat, or -1 if it has none."""
         rows = np.full(len(self) if event is None else len(event), -1, np.int64)
@@ -298,11 +286,6 @@ class Trace:
     def unnamed_events(self) -> int:
         """The number of events whose metadata, and thus name, is missing."""
         return sum(int(np.count_nonzero(p.name_of == len(p.metadata.id))) for p in self.planes)
-
-    @property
-    def unnamed_stats(self) -> int:
-        """The number of stats whose metadata, and thus name, is missing."""
-        return sum(p.unnamed_stats for p in self.planes)
 
 
 _NUMBERS: Final[dict[int, type[np.number]]] = {
