@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, trace_json, xplane
-from traceanalyzer.trace.clock import on_one_clock
+from traceanalyzer.trace.clock import without_impossible
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.limits import inflate
@@ -22,13 +22,12 @@ _MANGLED: Final = (
 )
 
 
-def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
+def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
     """Read the trace of one host. `Trace.damage` describes unreadable parts.
 
     Args:
         host_file: The file, from `find_runs`. Its content decides the format, not its name.
         max_bytes: Refuse a trace that would need more memory than this.
-        near_ns: The `origin_ns` of another host's trace; see `clock.on_one_clock`.
 
     Raises:
         TraceNotFoundError: There is no such file.
@@ -54,7 +53,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
     if not trace.planes:
         msg = f"{name}: {_nothing_in(trace)}"
         raise TraceFormatError(msg)
-    return on_one_clock(trace, near_ns)
+    return without_impossible(trace)
 
 
 def _read(host_file: HostFile, max_bytes: int | None) -> Trace:

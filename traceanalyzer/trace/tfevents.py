@@ -56,29 +56,16 @@ class VersionSighting:
 
 
 def tf_version(run: RunFiles) -> VersionSighting | None:
-    """Return the TensorFlow version in the events files beside a run, or None.
-
-    If files disagree, e.g. after an upgrade, the file created nearest to the run's time counts. If
-    the run's name has no time, the result names all versions.
-    """
-    recorded = time_in_name(run.path.name)
-    seen = [(producer, file) for file in _nearest_files(run) if (producer := _producer(file))]
-    if not seen:
-        return None
-    versions = list(dict.fromkeys(version_of_producer(producer) for producer, _ in seen))
-    producer, file = seen[0]
-    source = f"GraphDef producer {producer} in {printable(file.name)}"
-    if len(versions) > 1:
-        disagree = f"{len(seen)} events files that disagree"
-        if not recorded:
-            source = f"GraphDef producers in {disagree}"
-            return VersionSighting(value=" or ".join(versions), source=source)
-        source += f", nearest in time among {disagree}"
-    return VersionSighting(value=versions[0], source=source)
+    """Return the TensorFlow version in the events file nearest in time to a run, or None."""
+    for file in _nearest_files(run):
+        if producer := _producer(file):
+            source = f"GraphDef producer {producer} in {printable(file.name)}"
+            return VersionSighting(value=version_of_producer(producer), source=source)
+    return None
 
 
 def _nearest_files(run: RunFiles) -> list[Path]:
-    """Return the events files beside a run, nearest to the run's time first."""
+    """Return the events files beside a run, nearest to the time in its name (if any) first."""
     recorded = time_in_name(run.path.name)
     files = sorted(
         _events_files(run.path),
