@@ -102,7 +102,7 @@ def test_a_trace_of_any_name(  # noqa: PLR0913 - what varies
         ("a.xplane.pb", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         ("a.xplane.pb", b"\x28\xb5\x2f\xfd....", "compressed with zstd"),
         ("a.trace.json", b'{"a": 1}', "JSON but not a trace"),
-        ("a.trace.json", b"[", "cut short"),
+        ("a.trace.json", b'{"traceEvents": [', "cut short"),
         ("a.xplane.pb", b'{"traceEvents": 3}', "JSON but not a trace"),
         ("a.xplane.pb", b"\n\xef\xbf\xbd\xef\xbf\xbd\x06\x08\x02\x12\x0a", "replaced bytes"),
     ],

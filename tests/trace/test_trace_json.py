@@ -79,12 +79,6 @@ def test_times_are_exact_to_the_picosecond(us: str, ps: int) -> None:
     assert (plane.start_ps.tolist(), plane.duration_ps.tolist()) == ([ps], [ps])
 
 
-def test_half_of_a_surrogate_pair_and_a_long_text() -> None:
-    plane = one(document(PROCESS, x("x" * 100_000, 0, 1, s="\ud800")))
-    assert names(plane) == ["x" * 100_000]
-    assert plane.strings("s").to_list() == ["?"]
-
-
 # What it is not.
 
 
@@ -92,6 +86,12 @@ def test_cut_anywhere() -> None:
     text = document(PROCESS, THREAD, *(x(f"e{i}", i, 2, a="b") for i in range(9)))
     for end in range(text.index("[") + 1, len(text) - 1):
         assert "cut short" in error(text[:end])
+
+
+def test_damage_between_events() -> None:
+    text = document(PROCESS, x("e", 1, 2))
+    assert "damaged" in error(text.replace('{"ph": "X"', '?{"ph": "X"'))
+    assert "damaged" in error(text.replace("{}]", "[" * 100_000))
 
 
 def test_another_programs_trace() -> None:
@@ -102,21 +102,10 @@ def test_another_programs_trace() -> None:
 # What is damaged.
 
 
-def test_what_precedes_the_damage_is_kept_and_the_rest_counted() -> None:
-    text = document(PROCESS, *(x(f"e{i}", i, 2) for i in range(100)))
-    at = text.index('{"ph": "X", "pid": 1, "tid": 2, "name": "e60"')
-    trace = read(text[:at] + "?" + text[at:])
-    assert names(trace.planes[0]) == [f"e{i}" for i in range(60)]
-    assert trace.damage is not None
-    assert trace.damage.places == 1
-    assert trace.damage.bytes_lost == len(text) + 1 - at
-    assert trace.damage.events_kept == 60
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        {"ts": None}, {"ts": "1"}, {"ts": True}, {"ts": -1}, {"dur": -1}, {"dur": []},
+        {"ts": None}, {"ts": True}, {"ts": -1}, {"dur": -1}, {"dur": []},
         {"name": 5}, {"pid": 1.5}, {"tid": {}}, {"tid": 2**64}, {"args": 3}, {"ph": 3},
     ],
 )  # fmt: skip
@@ -130,18 +119,11 @@ def test_an_event_that_cannot_be_read_is_counted_and_the_next_is_read(
     assert trace.damage.bytes_lost > 0
 
 
-@pytest.mark.parametrize("number", ["1e999999999", "1e400", "NaN", "9e12"])
+@pytest.mark.parametrize("number", ["1e999999999", "1e400", "9e12"])
 def test_numbers_that_no_clock_shows_take_no_memory(number: str) -> None:
     trace = read(document(PROCESS, x("a", 0.5, 1), x("b", 1, 2)).replace("0.5", number))
     assert trace.damage is not None
     assert trace.damage.bytes_lost > 0
-
-
-def test_nesting_without_end() -> None:
-    deep = document(PROCESS, x("a", 1, 2)).replace("{}]", "[" * 100_000)
-    trace = read(deep)
-    assert trace.damage is not None
-    assert trace.events == 1
 
 
 # Any JSON, and any text.
