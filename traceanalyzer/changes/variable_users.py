@@ -53,7 +53,7 @@ def _of_signature(
     if signature.is_function:
         function = capture_file.function(signature.op)
         for instance in () if function is None else function.instances:
-            yield from _Uses(capture_file, signature.op, instance.input, bound).combinations()
+            yield from _in_graph(capture_file, signature.op, instance.input, bound)
         return
     place = _place(capture_file.frame(signature.frame))
     known = capture_file.attribute_set(signature.attributes)
@@ -63,82 +63,66 @@ def _of_signature(
             yield VariableUse(signature.op, place, slot, None)
 
 
-class _Uses:
-    """The uses of a variable in the graph of a function."""
+def _in_graph(
+    capture_file: CaptureFile, function: str, graph: Graph, bound: Sequence[int]
+) -> Iterator[VariableUse]:
+    """Yield the ops of a function that combine other values with a variable."""
 
-    def __init__(
-        self, capture_file: CaptureFile, function: str, graph: Graph, bound: Sequence[int]
-    ) -> None:
-        self._capture_file = capture_file
-        self._function = function
-        self._graph = graph
-        arguments = argument_nodes(graph, capture_file.attributes)
-        self._handles = {arguments[at] for at in bound if at in arguments}
-
-    def combinations(self) -> Iterator[VariableUse]:
-        """Yield the ops that combine other values with the variable."""
-        changed, users = self._changed()
-        for node, name in users.items():
-            op, place, known = self._graph.ops[node], self._line(node), self._known(node)
-            for slot, (source, _) in enumerate(self._graph.sources(node)):
-                is_other = attribute_at(op, known, slot) == name and source not in changed
-                if place is not None and is_other:
-                    made_at = self._line(source)
-                    is_constant = self._graph.ops[source] == "Const" and made_at == place
-                    yield VariableUse(op, place, slot, made_at, is_constant)
-
-    def _changed(self) -> tuple[set[int], dict[int, str]]:
-        """Return the nodes whose results change their dtype, and the users of those results.
-
-        Each user maps to its attribute that is set to the variable's dtype.
-        """
-        takers: dict[int, list[int]] = {}
-        for node in range(len(self._graph.ops)):
-            for source, _ in self._graph.sources(node):
-                takers.setdefault(source, []).append(node)
-        changed, users, left = set(self._handles), dict[int, str](), list(self._handles)
-        while left:
-            source = left.pop()
-            for node in takers.get(source, ()):
-                name = self._shared(node, changed, is_handle=source in self._handles)
-                if not name or node in users:
-                    continue
-                users[node] = name
-                if self._gives(node, name):
-                    changed.add(node)
-                    left.append(node)
-        return changed, users
-
-    def _shared(self, node: int, changed: set[int], *, is_handle: bool) -> str:
-        """Return the attribute of a node that is set to the variable's dtype, or ""."""
-        known = self._known(node)
-        names = (
-            ["dtype"]
-            if is_handle
-            else [
-                attribute_at(self._graph.ops[node], known, slot)
-                for slot, (source, _) in enumerate(self._graph.sources(node))
-                if source in changed
-            ]
-        )
-        return next((name for name in names if name and known.get(name) == _DTYPE), "")
-
-    def _gives(self, node: int, name: str) -> bool:
-        """Return whether an attribute sets the dtype of the node's result."""
-        op = self._graph.ops[node]
-        definition = definition_of(op)
-        outputs = () if definition is None else definition.outputs
-        return op in READS or any(name in {o.type_attr, o.type_list_attr} for o in outputs)
-
-    def _known(self, node: int) -> Attributes:
-        return self._capture_file.attribute_set(self._graph.attributes[node])
-
-    def _line(self, node: int) -> Place | None:
+    def line(node: int) -> Place | None:
         if node == UNKNOWN:
             return None
-        origin = self._graph.origin_functions[node] or self._function
-        name = self._graph.origin_nodes[node] or self._graph.names[node]
-        return _place(self._capture_file.frame_of_node(origin, name))
+        origin = graph.origin_functions[node] or function
+        return _place(
+            capture_file.frame_of_node(origin, graph.origin_nodes[node] or graph.names[node])
+        )
+
+    attributes = [capture_file.attribute_set(number) for number in graph.attributes]
+    arguments = argument_nodes(graph, capture_file.attributes)
+    handles = {arguments[at] for at in bound if at in arguments}
+    changed, users = _changed(graph, attributes, handles)
+    for node, name in users.items():
+        op, place = graph.ops[node], line(node)
+        for slot, (source, _) in enumerate(graph.sources(node)):
+            is_other = attribute_at(op, attributes[node], slot) == name and source not in changed
+            if place is not None and is_other:
+                made_at = line(source)
+                is_constant = graph.ops[source] == "Const" and made_at == place
+                yield VariableUse(op, place, slot, made_at, is_constant)
+
+
+def _changed(
+    graph: Graph, attributes: Sequence[Attributes], handles: set[int]
+) -> tuple[set[int], dict[int, str]]:
+    """Return the nodes whose results change their dtype, and the users of those results.
+
+    Each user maps to its attribute that is set to the variable's dtype.
+    """
+    takers: dict[int, list[int]] = {}
+    for node in range(len(graph.ops)):
+        for source, _ in graph.sources(node):
+            takers.setdefault(source, []).append(node)
+    changed, users, left = set(handles), dict[int, str](), list(handles)
+    while left:
+        source = left.pop()
+        for node in takers.get(source, ()):
+            op, known = graph.ops[node], attributes[node]
+            slots = (k for k, (each, _) in enumerate(graph.sources(node)) if each in changed)
+            names = ["dtype"] if source in handles else [attribute_at(op, known, k) for k in slots]
+            name = next((name for name in names if name and known.get(name) == _DTYPE), "")
+            if not name or node in users:
+                continue
+            users[node] = name
+            if _gives(op, name):
+                changed.add(node)
+                left.append(node)
+    return changed, users
+
+
+def _gives(op: str, name: str) -> bool:
+    """Return whether an attribute sets the dtype of an op's result."""
+    definition = definition_of(op)
+    outputs = () if definition is None else definition.outputs
+    return op in READS or any(name in {o.type_attr, o.type_list_attr} for o in outputs)
 
 
 def _place(frame: Frame | None) -> Place | None:

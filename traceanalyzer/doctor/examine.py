@@ -6,10 +6,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from traceanalyzer.doctor.check import table
 from traceanalyzer.doctor.checklist import Checkup, diagnose, has_obstacle
@@ -63,23 +64,23 @@ class _Gathering:
 
     def facts(self) -> MachineFacts:
         request = self._request
-        unhidden = {name: v for name, v in request.variables.items() if name != _HIDES}
         names = table("versions")["packages"]["names"]
-        installation = self._start(
-            "installation", variables=list(table("variables")), packages=names
-        )
-        machine, driver = self._start("machine"), self._start("driver", unhidden)
+        variables = list(table("variables"))
+        installation = self._start("installation", variables=variables, packages=names)
+        machine = self._start("machine")
+        # The driver is asked about hidden GPUs, too.
+        driver = self._start("driver", {n: v for n, v in request.variables.items() if n != _HIDES})
         answer = self._start("tensorflow", self._with_log()) if request.patience_s > 0 else None
-        found = MachineFacts(installation=self._record(Installation, installation, "installation"))
-        found = replace(
-            found,
-            libraries=tuple(self._libraries(found.installation)),
-            machine=self._record(OperatingSystem, machine, "machine"),
-            driver=self._record(Driver, driver, "driver"),
+        installed = self._record(Installation, installation)
+        found = MachineFacts(
+            installation=installed,
+            libraries=tuple(self._libraries(installed)),
+            machine=self._record(OperatingSystem, machine),
+            driver=self._record(Driver, driver),
             failures=self._failures,
         )
         limit_s = request.patience_s if has_obstacle(found) else request.tensorflow_s
-        if found.installation.origin and limit_s > 0:
+        if installed.origin and limit_s > 0:
             began_s = self._began_s if answer is not None else time.monotonic()
             answer = answer or self._start("tensorflow", self._with_log())
             found = replace(found, answer=self._answer(answer, began_s + limit_s))
@@ -97,20 +98,20 @@ class _Gathering:
         self._stack.callback(probe.close)
         return probe
 
-    def _result(self, probe: Probe, name: str, until_s: float) -> ProbeResult:
+    def _result(self, probe: Probe, until_s: float) -> ProbeResult:
         result = probe.result(until_s)
-        if name == "installation" and not (result.reported or result.is_cut_off):
+        if result.failure is not None:
+            self._failures[probe.name] = result.failure
+        return result
+
+    def _record(self, kind: type[_Record], probe: Probe) -> _Record:
+        result = self._result(probe, self._began_s + self._request.probe_s)
+        if kind is Installation and not (result.reported or result.is_cut_off):
             ended = "ended" if result.failure is None else result.failure.text
             words = shlex.join(self._request.interpreter)
             advice = "name a working interpreter with --python"
             msg = f"{words}: {ended} before it ran any Python code; {advice}"
             raise TraceAnalyzerError(msg)
-        if result.failure is not None:
-            self._failures[name] = result.failure
-        return result
-
-    def _record(self, kind: type[_Record], probe: Probe, name: str) -> _Record:
-        result = self._result(probe, name, self._began_s + self._request.probe_s)
         return msgspec.convert(result.facts, kind)
 
     def _libraries(self, installation: Installation) -> list[Library]:
@@ -134,7 +135,7 @@ class _Gathering:
         return found + [Library(name=name, error=None) for name in names]
 
     def _answer(self, probe: Probe, until_s: float) -> Answer:
-        result = self._result(probe, "tensorflow", until_s)
+        result = self._result(probe, until_s)
         return replace(msgspec.convert(result.facts, Answer), log=tuple(log_lines(result.log)))
 
 

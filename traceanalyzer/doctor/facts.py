@@ -1,15 +1,16 @@
 """The facts about a machine and its TensorFlow installation, as reported by the probes."""
 
+import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 NVIDIA: Final = "0x10de"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PciGpu:
+class PciGpu(msgspec.Struct, frozen=True):
     """A display controller on the PCI bus."""
 
     address: str
@@ -18,8 +19,7 @@ class PciGpu:
     driver: str | None = None  #: the kernel's driver that it is bound to
 
 
-@dataclass(frozen=True, kw_only=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A device file of the driver."""
 
     name: str
@@ -27,8 +27,7 @@ class Node:
     group: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class OperatingSystem:
+class OperatingSystem(msgspec.Struct, frozen=True):
     """The facts that the operating system's kernel reports."""
 
     pci: tuple[PciGpu, ...] = ()
@@ -40,8 +39,7 @@ class OperatingSystem:
     parameters: str | None = None  #: /proc/driver/nvidia/params
 
 
-@dataclass(frozen=True, kw_only=True)
-class NvmlGpu:
+class NvmlGpu(msgspec.Struct, frozen=True):
     """A GPU as reported by NVML."""
 
     index: int
@@ -51,8 +49,7 @@ class NvmlGpu:
     processes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CudaGpu:
+class CudaGpu(msgspec.Struct, frozen=True):
     """A GPU as reported by CUDA, regardless of `CUDA_VISIBLE_DEVICES`."""
 
     name: str
@@ -67,8 +64,7 @@ class CudaGpu:
         return f"{self.major}.{self.minor}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Driver:
+class Driver(msgspec.Struct, frozen=True):
     """The answers of the driver's libraries, NVML and CUDA; None means no answer."""
 
     nvml_code: int | None = None
@@ -82,8 +78,7 @@ class Driver:
     cuda_gpus: tuple[CudaGpu, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True):
     """An installed package that contains TensorFlow."""
 
     name: str
@@ -91,17 +86,16 @@ class Distribution:
     cuda_wheels: tuple[str, ...] = ()  #: the requirements of its extra `and-cuda`
 
 
-@dataclass(frozen=True, kw_only=True)
-class Installation:
+class Installation(msgspec.Struct, frozen=True):
     """The Python interpreter and its TensorFlow installation."""
 
     executable: str = "python"
     python: str = ""
     machine: str = "x86_64"
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = {}
     ld_library_path: str = ""
     distributions: tuple[Distribution, ...] = ()
-    wheels: Mapping[str, str] = field(default_factory=dict)  #: versions of nvidia-* packages
+    wheels: Mapping[str, str] = {}  #: versions of nvidia-* packages
     origin: str | None = None  #: the file or folder that `import tensorflow` would load
     build: Mapping[str, str | bool | list[str]] | None = None  #: of tf.sysconfig.get_build_info()
     search: tuple[str, ...] = ()  #: folders in which TensorFlow itself looks for libraries
@@ -140,8 +134,7 @@ class Installation:
         return major, minor
 
 
-@dataclass(frozen=True, kw_only=True)
-class Library:
+class Library(msgspec.Struct, frozen=True):
     """A library that TensorFlow loads."""
 
     name: str
@@ -151,8 +144,7 @@ class Library:
     others: tuple[str, ...] = ()  #: other versions of it, and files where TensorFlow does not look
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """TensorFlow's answer: its version, the GPUs that it lists, and its log."""
 
     version: str | None = None
@@ -162,16 +154,14 @@ class Answer:
     log: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbeFailure:
+class ProbeFailure(msgspec.Struct, frozen=True):
     """The failure of a probe that crashed or was stopped."""
 
     step: str
     text: str  #: "did not end within 5 s", "crashed (SIGSEGV)"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MachineFacts:
+class MachineFacts(msgspec.Struct, frozen=True):
     """Everything the probes found."""
 
     machine: OperatingSystem = OperatingSystem()
@@ -179,7 +169,7 @@ class MachineFacts:
     installation: Installation = Installation()
     libraries: tuple[Library, ...] = ()
     answer: Answer | None = None
-    failures: Mapping[str, ProbeFailure] = field(default_factory=dict)  #: by probe or library
+    failures: Mapping[str, ProbeFailure] = {}  #: by probe or library
 
     @property
     def has_gpu(self) -> bool:
@@ -196,10 +186,5 @@ class MachineFacts:
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: (2, 16, 0) for 2.16.0rc1."""
-    found: list[int] = []
-    for part in version.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        found.append(int(digits))
-    return tuple(found)
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()

@@ -45,6 +45,7 @@ class Probe:
         variables: Mapping[str, str],
         given: Mapping[str, Any],
     ) -> None:
+        self.name = name
         folder = files("traceanalyzer.doctor") / "probes"
         source = "".join((folder / f"{each}.py").read_text("utf-8") for each in ("_telling", name))
         self._stack = contextlib.ExitStack()
