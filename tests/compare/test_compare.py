@@ -70,7 +70,7 @@ def test_another_tensorflow_and_another_batch_size_are_named(
         ("[32,8];[8]", "[32,9];[9]", "9 instead of 8"),
         ("[32,8];[8]", "[32,2,4];[8]", "[32,2,4]"),
         ("[32,8];?", "[32,8];[8]", ""),
-        ("[32,8];[8]", "", ""),
+        ("[32,8];[8]", "", "only those of the base run"),
     ],
 )
 def test_changed_shapes_are_named_and_a_batch_size_only_if_all_agree(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.trace import limits
 from traceanalyzer.trace.limits import inflate
 
 
@@ -57,6 +58,13 @@ def test_the_limit_can_be_lowered() -> None:
     content = gzip.compress(b"x" * 5000)
     assert isinstance(inflated(content, max_bytes=4999)[1], TraceTooLargeError)
     assert inflated(content, max_bytes=5000) == (b"x" * 5000, None)
+
+
+def test_a_limit_that_cannot_be_raised_has_other_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_BYTES", 4999)
+    content = gzip.compress(b"x" * 5000)
+    assert "--max-memory" in str(inflated(content, max_bytes=4000)[1])
+    assert "--max-memory" not in str(inflated(content, max_bytes=9000)[1])
 
 
 @given(st.binary(max_size=200), st.data())

@@ -29,6 +29,10 @@ def changed_shapes(
     pairs: Sequence[tuple[ComparedOp, ComparedOp]],
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield a sentence about each change in input shapes, with the names of the affected ops."""
+    has_shapes = [any(op.shapes for op in ops) for ops in zip(*pairs, strict=True)]
+    if any(has_shapes) and not all(has_shapes):
+        run = "base" if has_shapes[0] else "new"
+        yield f"Shapes cannot be compared: only those of the {run} run are known", ()
     changes = [(now, found) for was, now in pairs if (found := _change(was, now))]
     factors = {Fraction(b, a or 1) for _, change in changes for a, b in change.sizes}
     is_batch = len(changes) >= _FEWEST_OF_A_BATCH and len(factors) == 1

@@ -9,7 +9,8 @@ from typing import BinaryIO, Final
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.format import size_text
 
-_RAISE_IT: Final = "raise it with --max-memory (max_memory_bytes in Python), or record fewer steps"
+_FEWER: Final = "record fewer steps"
+_RAISE_IT: Final = f"raise it with --max-memory (max_memory_bytes in Python), or {_FEWER}"
 # Peak memory of whole reports, for traces of 5 to 127 MB: 267 MB and 3.4 to 3.8 times the columns.
 # Other kinds of traces take more.
 _LIBRARIES: Final = 270_000_000
@@ -89,7 +90,8 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         pending = rest
         produced += len(piece)
         if produced > limit:
-            msg = f"it decompresses to more than the limit of {size_text(limit)}; {_RAISE_IT}"
+            advice = _FEWER if limit == MAX_BYTES else _RAISE_IT
+            msg = f"it decompresses to more than the limit of {size_text(limit)}; {advice}"
             raise TraceTooLargeError(msg)
         if produced > FREE_BYTES and produced > MAX_RATIO * consumed:
             msg = (
