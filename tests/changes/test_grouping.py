@@ -165,6 +165,16 @@ def test_what_follows_an_op_is_part_of_its_change() -> None:
     assert found[0].place == ("train.py", 10)
 
 
+def test_a_title_does_not_name_the_place_beside_it() -> None:
+    leader = blocker("no_kernel", "StringToNumber", name="to", function="f", frame=line(10))
+    strings = replace(op("to", "StringToNumber", leader), node=("f", "to"))
+
+    (change,) = changes(strings, op("product", "MatMul", replace(leader, link="class"), at=12))
+
+    assert change.title.startswith("Avoid ")
+    assert (change.place, "train.py" in change.title) == (("train.py", 10), False)
+
+
 def test_ops_of_one_call_that_a_library_preprocesses_are_one_change() -> None:
     """Whatever the scope requests the CPU for: the layer goes into the input pipeline."""
     keras = line(9, is_user=False, file="/site-packages/keras/src/layers/preprocessing/hashing.py")

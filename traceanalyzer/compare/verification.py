@@ -11,11 +11,7 @@ from typing import Final
 
 from traceanalyzer.compare.matching import match, ops_of
 from traceanalyzer.compare.reports import findings_of
-from traceanalyzer.compare.step_times import (
-    StepTimeChange,
-    compared_step_times,
-    why_not_compared,
-)
+from traceanalyzer.compare.step_times import StepTimeChange, compared_step_times, why_not_compared
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted, duration, printable, series
 from traceanalyzer.model import FindingRecord, Gain, Report

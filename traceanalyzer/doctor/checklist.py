@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 
 from traceanalyzer.doctor.check import Check, found
 from traceanalyzer.doctor.facts import MachineFacts
-from traceanalyzer.doctor.hardware import (
-    check_devices,
-    check_driver,
-    check_gpu,
-    check_variables,
-)
+from traceanalyzer.doctor.hardware import check_devices, check_driver, check_gpu, check_variables
 from traceanalyzer.doctor.installation import (
     check_import,
     check_installation,
