@@ -98,8 +98,13 @@ def changes(*ops: CpuOp, **of_finding: Any) -> list[Change]:  # noqa: ANN401 - a
     lines = range(1, _PROGRAM.count("\n") + 1)
     statements = tuple(each for number in lines for each in file.at(number))
     capture_file = replace(Book().capture_file(), statements=statements)
-    of = PlacementChanges([capture_file], Sources([capture_file]), _Counted(), soft=True)  # type: ignore[arg-type]
-    return of.of({o.op_id: o for o in ops}, findings, all_causes(), is_prediction=False)
+    of = PlacementChanges(
+        capture_files=[capture_file],
+        sources=Sources([capture_file]),
+        savings=_Counted(),  # type: ignore[arg-type]
+        is_soft=True,
+    )
+    return of.of({o.op_id: o for o in ops}, findings, all_causes())
 
 
 def test_a_scope_is_one_change_whatever_its_ops_and_causes() -> None:

@@ -116,9 +116,6 @@ def _timelines(host: Host) -> list[Parts]:
     return [each.parts for each in host.timeline.devices] if program is None else [program]
 
 
-# --- input ---------------------------------------------------------------------------------------
-
-
 def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     use = diagnosis.run.input_pipeline
     waits = None if use is None else use.worst.waits
@@ -138,41 +135,29 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
 
 
 def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
-    run, slow, first = diagnosis.run, host.slow, next(iter(host.fixes), None)
-    fields: dict[str, Any] = {}
-    if first is not None:
+    found = (f for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful")
+    none: dict[str, Any] = {"explains_directly": 0, "explains_following": 0, "check": ""}
+    fields: dict[str, Any] = {
+        "detail": "" if host.slow is None else f"stage `{host.slow.stage}`",
+        "place": _stage_line(diagnosis.run, host),
+        "finding_ids": tuple(finding.id for finding in found),
+        "certainty": "certain",
+        # Alternatives, whose gains do not add up.
+        "candidates": tuple(
+            Candidate(cause=_PIPELINE, title=f.text, edit=f.code, **none) for f in host.fixes[1:]
+        ),
+    }
+    for first in host.fixes[:1]:
+        fields |= {"title": first.title, "instead": first.code}
+        fields["why"] = f"{_TEXTS['too_slow']['why']} {first.text}"
+        fields["effort"] = "few lines" if "\n" in first.code else "one line"
         fields["saving"] = Saving(
             kind="upper_bound",
             high_us=first.high_ps / PS_PER_US,
             share=min(1.0, first.high_ps / (waits.mean_ps + waits.other_ps)),
             note=first.basis,
         )
-        fields |= {"title": first.title, "instead": first.code}
-        fields["why"] = f"{_TEXTS['too_slow']['why']} {first.text}"
-        fields["effort"] = "few lines" if "\n" in first.code else "one line"
-    return _change(
-        "too_slow",
-        waits.mean_ps,
-        waits.mean_ps / waits.share,
-        detail="" if slow is None else f"stage `{slow.stage}`",
-        place=_stage_line(run, host),
-        finding_ids=tuple(
-            f.id for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful"
-        ),
-        certainty="certain",
-        **fields,
-        candidates=tuple(  # alternatives, whose gains do not add up
-            Candidate(
-                cause=_PIPELINE,
-                title=fix.text,
-                explains_directly=0,
-                explains_following=0,
-                check="",
-                edit=fix.code,
-            )
-            for fix in host.fixes[1:]
-        ),
-    )
+    return _change("too_slow", waits.mean_ps, waits.mean_ps / waits.share, **fields)
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
@@ -207,9 +192,6 @@ def _copied_batches(steps: list[_Steps]) -> Iterator[Change]:
         yield _change("copied_batches", waited_ps, step_ps)
 
 
-# --- Python within a graph -----------------------------------------------------------------------
-
-
 def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
     """Yield a change for each finding about Python callbacks that no placement change covers."""
     there = diagnosis.on_a_gpu
@@ -219,9 +201,8 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
             continue
         if placed & set(finding.op_ids):
             continue  # a placement change covers them
-        saving = savings.of_placement(
-            finding.op_ids, finding.op_ids, is_prediction=not diagnosis.run.gpu_used
-        )
+        ids, is_prediction = finding.op_ids, not diagnosis.run.gpu_used
+        saving = savings.of_placement(ids, ids, is_prediction=is_prediction)
         if saving.kind == "none" or (saving.share or 0.0) < LEAST:
             continue
         ops = diagnosis.run.ops[diagnosis.run.ops["op_id"].isin(finding.op_ids)]
@@ -238,9 +219,6 @@ def _callbacks(diagnosis: Diagnosis, savings: Savings) -> Iterator[Change]:
             op_ids=finding.op_ids,
             **_TEXTS["callback"],
         )
-
-
-# --- values read back, iterators, launches, and Python -------------------------------------------
 
 
 def _read_back(run: Run) -> Iterator[Change]:
@@ -272,18 +250,16 @@ def _iterators(run: Run) -> Iterator[Change]:
     if calls.empty or not any(map(_PREDICT.search, functions)):
         return
     call = calls.sort_values("occurrences").iloc[[-1]]
-    waits = []
-    for host in run.hosts:
-        ops = host.tables.ops
+    detail = f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset"
+    timelines = ((host.tables.ops, parts) for host in run.hosts for parts in _timelines(host))
+    for ops, parts in timelines:
+        took_ps = parts.duration_ps
         makes = (ops["is_eager"] & (ops["role"] == Role.INPUT_PIPELINE)).to_numpy(bool)
-        for parts in _timelines(host):
-            is_made = (parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]
-            made_ps, whole_ps = parts.duration_ps[is_made].sum(), parts.duration_ps.sum()
-            waits.append((int(made_ps), int(whole_ps)))
-    made_ps, whole_ps = next((w for w in waits if w[1] and w[0] >= LEAST * w[1]), (0, 0))
-    if made_ps:
-        detail = f"{counted(call['occurrences'].iloc[0], 'call')}, each with its own dataset"
-        yield _change("iterators", made_ps, whole_ps, "run", detail=detail, place=_place(call))
+        is_made = (parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]
+        made_ps, whole_ps = int(took_ps[is_made].sum()), int(took_ps.sum())
+        if made_ps and made_ps >= LEAST * whole_ps:
+            yield _change("iterators", made_ps, whole_ps, "run", detail=detail, place=_place(call))
+            return
 
 
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:

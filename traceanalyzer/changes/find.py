@@ -31,12 +31,16 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     savings = Savings(diagnosis)
     sources = Sources(capture_files)
     placement = PlacementChanges(
-        capture_files, sources, savings, soft=all(map(_is_soft, capture_files))
+        capture_files=capture_files,
+        sources=sources,
+        savings=savings,
+        is_soft=all(map(_is_soft, capture_files)),
     )
-    found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes, is_prediction=False)
+    found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes)
     there = diagnosis.on_a_gpu
     if there is not None:
-        found += placement.of(there.analysis.cpu_ops, there.findings, causes, is_prediction=True)
+        predicted = replace(placement, is_prediction=True)
+        found += predicted.of(there.analysis.cpu_ops, there.findings, causes)
     unknown = find_cause_changes(diagnosis, savings)
     gpu = gpu_change(diagnosis, sources)
     if gpu is not None and there is not None and there.hides_gpus:
@@ -107,19 +111,19 @@ def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
 
 def _shown(changes: Sequence[Change], run: Run) -> list[Change]:
     """Return changes with file names that do not show the author's folders."""
-    places = [place for c in changes for place in (c.place, *c.also) if place is not None]
-    files = {file for file, _ in places} | {edit.file for c in changes for edit in c.edits}
-    names = dict(zip(files, shown_files(files, run), strict=True))
+
+    def name(file: str) -> str:
+        return shown_files([file], run)[0] or file
 
     def shown(place: Place) -> Place:
-        return (names[place[0]] or place[0], place[1])
+        return (name(place[0]), place[1])
 
     return [
         replace(
             change,
-            place=None if change.place is None else shown(change.place),
+            place=change.place and shown(change.place),
             also=tuple(map(shown, change.also)),
-            edits=tuple(replace(e, file=names[e.file] or e.file) for e in change.edits),
+            edits=tuple(replace(edit, file=name(edit.file)) for edit in change.edits),
         )
         for change in changes
     ]

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Final, TypeAlias
@@ -20,7 +20,7 @@ from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted, series
 from traceanalyzer.model import Fix, SourceWhere
-from traceanalyzer.model.changes import Change, Edit, Effort, Place, with_distinct_ids
+from traceanalyzer.model.changes import Change, Edit, Effort, Place, Saving, with_distinct_ids
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, python_name
 
@@ -36,29 +36,18 @@ _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 _PAIRED: Final = re.compile(r"(?:(?:Ordered)?Map)?(?:Stage|Unstage)\w*")
 
 
+@dataclass(frozen=True, kw_only=True)
 class PlacementChanges:
     """Finds changes for ops on the CPU, in the run or as predicted for a machine with a GPU."""
 
-    def __init__(
-        self,
-        capture_files: Sequence[CaptureFile],
-        sources: Sources,
-        savings: Savings,
-        *,
-        soft: bool,
-    ) -> None:
-        self._capture_files = capture_files
-        self._sources = sources
-        self._savings = savings
-        self._soft = soft
+    capture_files: Sequence[CaptureFile]
+    sources: Sources
+    savings: Savings
+    is_soft: bool  #: whether TensorFlow drops requests for devices that an op cannot use
+    is_prediction: bool = False
 
     def of(
-        self,
-        cpu_ops: Mapping[str, CpuOp],
-        findings: Sequence[Finding],
-        causes: Sequence[Cause],
-        *,
-        is_prediction: bool,
+        self, cpu_ops: Mapping[str, CpuOp], findings: Sequence[Finding], causes: Sequence[Cause]
     ) -> list[Change]:
         """Return a change for each remedy of harmful ops."""
         found = {op_id: finding for finding in findings for op_id in finding.op_ids}
@@ -83,22 +72,16 @@ class PlacementChanges:
         for remedy, group in groups.items():
             if (moved := paired & set(group.op_ids)) and moved != paired:
                 edits[remedy] = _NO_EDITS
-        own = [
-            self._change(group, edits[remedy], of_op, is_prediction=is_prediction)
-            for remedy, group in groups.items()
-        ]
+        own = [self._change(group, edits[remedy], of_op) for remedy, group in groups.items()]
         changes = dict(zip(groups, with_distinct_ids(own), strict=True))
         for remedy, change in changes.items():
             others = {each for op_id in change.op_ids for each in of_op[op_id]} - {remedy}
             needs = tuple(sorted(changes[each].id for each in others if each in changes))
             changes[remedy] = replace(change, needs=needs)
         of_runs = (f for f in findings if f.cause in whole - _ELSEWHERE and f.harm == "harmful")
-        return [
-            *changes.values(),
-            *(self._of_finding(finding, is_prediction=is_prediction) for finding in of_runs),
-        ]
+        return [*changes.values(), *map(self._of_finding, of_runs)]
 
-    def _of_finding(self, finding: Finding, *, is_prediction: bool) -> Change:
+    def _of_finding(self, finding: Finding) -> Change:
         """Return the change for a cause that concerns a whole run, such as lack of memory."""
         fix = finding.fixes[0] if finding.fixes else None
         places = [e.where for e in finding.evidence if isinstance(e.where, SourceWhere)]
@@ -110,45 +93,44 @@ class PlacementChanges:
             place=next(((w.file, w.line) for w in places if w.line is not None), None),
             instead="" if fix is None else fix.code or fix.text,
             why=finding.why,
-            saving=self._savings.of_placement(
-                finding.op_ids, finding.op_ids, is_prediction=is_prediction
-            ),
+            saving=self._saving(finding.op_ids, finding.op_ids),
             certainty=finding.certainty,
             effort=_effort(finding.fixes, ()),
             is_verified=fix is not None and fix.checked,
             finding_ids=(finding.id,),
             op_ids=finding.op_ids,
-            is_prediction=is_prediction,
+            is_prediction=self.is_prediction,
         )
 
+    def _saving(self, op_ids: Sequence[str], alone: Sequence[str]) -> Saving:
+        return self.savings.of_placement(op_ids, alone, is_prediction=self.is_prediction)
+
     def _edits(self, group: RemedyGroup) -> _Edits:
-        remedy, edit = group.remedy, None
-        place = remedy.file, remedy.line
+        place, edit = (group.remedy.file, group.remedy.line), None
         if group.is_short_of_memory:
             return _NO_EDITS
         if group.new_dtype:
             return self._retyped(place, group.new_dtype)
-        if remedy.kind == "scope":
-            edit = device_edit(self._sources, *place, soft=self._soft)
-        elif remedy.kind == "fix" and group.fixes:
-            blocker = group.lead[0].blocker
-            advice, result = group.fixes[0].code or "", _result_dtype(blocker)
-            edit = op_edit(self._sources, *place, blocker.type, advice, result)
+        if group.remedy.kind == "scope":
+            edit = device_edit(self.sources, *place, soft=self.is_soft)
+        elif group.remedy.kind == "fix" and group.fixes:
+            blocker, advice = group.lead[0].blocker, group.fixes[0].code or ""
+            edit = op_edit(self.sources, *place, blocker.type, advice, _result_dtype(blocker))
         return _NO_EDITS if edit is None else ((edit,), ())
 
     def _retyped(self, place: Place, dtype: str) -> _Edits:
-        edits = variable_edits(self._sources, *place, dtype)
+        edits = variable_edits(self.sources, *place, dtype)
         if not edits:
             return _NO_EDITS
         constant = "" if edits[0].line == place[1] else edits[0].old[0].split("=")[0].strip()
         of_line = {(edit.file, edit.line): edit for edit in edits}
         also: list[Place] = []
-        for other in combinations(self._capture_files, place):
-            source = self._sources.at(*other.made_at) if other.made_at and constant else None
+        for other in combinations(self.capture_files, place):
+            source = self.sources.at(*other.made_at) if other.made_at and constant else None
             nodes = () if source is None else source.nodes
             if any(isinstance(node, ast.Name) and node.id == constant for node in nodes):
                 continue
-            edit, is_all = combined_edit(self._sources, other, dtype)
+            edit, is_all = combined_edit(self.sources, other, dtype)
             if edit is not None and of_line.setdefault((edit.file, edit.line), edit) == edit:
                 continue
             if edit is not None or not is_all:
@@ -156,12 +138,7 @@ class PlacementChanges:
         return tuple(of_line.values()), tuple(dict.fromkeys(also))
 
     def _change(
-        self,
-        group: RemedyGroup,
-        edited: _Edits,
-        of_op: Mapping[str, set[Remedy]],
-        *,
-        is_prediction: bool,
+        self, group: RemedyGroup, edited: _Edits, of_op: Mapping[str, set[Remedy]]
     ) -> Change:
         remedy, fixes, (edits, also) = group.remedy, group.fixes, edited
         op_ids = [op_id for op_id in group.op_ids if group.found[op_id].harm == "harmful"]
@@ -175,7 +152,7 @@ class PlacementChanges:
             is_verified = bool(group.new_dtype)
         place = (remedy.file, remedy.line) if remedy.file else None
         if place is None and group.lead[0].cause.id == STRATEGY:
-            place = self._sources.of_strategy()
+            place = self.sources.of_strategy()
         is_library = remedy.kind == "library"
         return Change(
             id=_id(group),
@@ -188,16 +165,14 @@ class PlacementChanges:
             instead="" if edits else _instead(group),
             why=_why(group),
             around=_advice(group, has_edits=bool(edits)),
-            saving=self._savings.of_placement(op_ids, alone, is_prediction=is_prediction),
+            saving=self._saving(op_ids, alone),
             certainty=max(certainties, key=CERTAINTIES.index),
             effort="one line" if remedy.kind == "scope" else _effort(fixes, edits),
             is_verified=is_verified,
             finding_ids=tuple(dict.fromkeys(group.found[op_id].id for op_id in group.op_ids)),
             op_ids=group.op_ids,
-            is_prediction=is_prediction,
+            is_prediction=self.is_prediction,
         )
-
-    # --- titles ----------------------------------------------------------------------------------
 
     def _title(self, group: RemedyGroup) -> str:
         remedy, fix = group.remedy, next(iter(group.fixes), None)
@@ -239,7 +214,7 @@ class PlacementChanges:
         resources = (each.blocker.resource for each in group.members)
         names = (resource.name.partition(":")[0] for resource in resources if resource is not None)
         own = next((name for name in names if name and not name.startswith("Variable")), "")
-        source = None if own else self._sources.at(*made_at)
+        source = None if own else self.sources.at(*made_at)
         for node in () if source is None else source.nodes:
             if source is not None and isinstance(node, ast.Assign | ast.AnnAssign):
                 own = source.text(node.targets[0] if isinstance(node, ast.Assign) else node.target)
@@ -301,9 +276,9 @@ def _instead(group: RemedyGroup) -> str:
 
 def _why(group: RemedyGroup) -> str:
     lead, remedy = group.lead, group.remedy
-    describe = lead[0].cause.describe
-    ops = BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead))
-    text = lead[0].text if describe is None else describe(ops)
+    describe, text = lead[0].cause.describe, lead[0].text
+    if describe is not None:
+        text = describe(BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead)))
     if remedy.kind != "scope":
         return text.why
     return f"The program enters `{scope_text(lead[0].blocker)}` at {remedy.at}. {text.why}"

@@ -22,6 +22,7 @@ from traceanalyzer.placement.inference import UPDATE, name_scope
 
 _CHECKS: Final = toml("changes/data/checks.toml")
 _BY_CAUSE: Final = {entry["cause"]: entry for entry in _CHECKS["check"]}
+_CAUSE: Final = "no_gpu_visible"
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
@@ -48,7 +49,7 @@ def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     """Return one change for each part of the program whose ops have no known cause."""
     if not diagnosis.run.gpu_used:
         return []
-    ids = [str(op_id) for op_id in diagnosis.unexplained["op_id"]]
+    ids = diagnosis.unexplained["op_id"].astype(str)
     ops = [diagnosis.cpu_ops[op_id] for op_id in ids if op_id in diagnosis.cpu_ops]
     candidates = Candidates(diagnosis.run)
     possible = {op.op_id: candidates.of(op) for op in ops}
@@ -67,7 +68,7 @@ def _find_cause(
     if saving.kind == "upper_bound":
         saving = replace(saving, note=_IF_ALL_MOVE)
     types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
-    scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
+    scopes = list(dict.fromkeys(filter(None, (_part(op).scope for op in ops))))
     where = f" in {series(scopes[:_MOST_SCOPES])}" if scopes else ""
     what = types[0] if len(types) == 1 else f"{len(ops)} ops"
     of = f" of `{part.scope}`" if part.scope else ""
@@ -135,28 +136,15 @@ def _candidates(
             rank[cause] += position
     followers = direct.pop(_FOLLOWS, [])
     found = []
-    for cause, explained in direct.items():
-        ids, kind = {op.op_id for op in explained}, explained[0].explanation.type
-        others = ops if cause == _RESOURCE else followers
-        if cause in _BY_CAUSE:
-            texts = {name: text.format(op=kind) for name, text in _BY_CAUSE[cause].items()}
-            following = sum(op.op_id not in ids for op in others)
-            found.append(
-                Candidate(explains_directly=len(ids), explains_following=following, **texts)
-            )
-    found.sort(
-        key=lambda c: (
-            c.cause != _RESOURCE,
-            -(c.explains_directly + c.explains_following),
-            rank[c.cause] / max(1, c.explains_directly),
-        )
-    )
-    return tuple(found[:_MOST_CANDIDATES])
-
-
-# --- a GPU that TensorFlow does not see ----------------------------------------------------------
-
-_CAUSE: Final = "no_gpu_visible"
+    for cause in filter(_BY_CAUSE.__contains__, direct):
+        ids, kind = {op.op_id for op in direct[cause]}, direct[cause][0].explanation.type
+        texts = {name: text.format(op=kind) for name, text in _BY_CAUSE[cause].items()}
+        following = sum(op.op_id not in ids for op in (ops if cause == _RESOURCE else followers))
+        order = (cause != _RESOURCE, -len(ids) - following, rank[cause] / len(ids))
+        candidate = Candidate(explains_directly=len(ids), explains_following=following, **texts)
+        found.append((order, candidate))
+    found.sort(key=lambda each: each[0])
+    return tuple(candidate for _, candidate in found[:_MOST_CANDIDATES])
 
 
 def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
@@ -169,16 +157,12 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     every = list(dict.fromkeys(o for each in capture_files for o in obstacles(each)))
     every.sort(key=is_doubtful)  # certain ones first
     lines = [(each.frame, is_doubtful(each)) for each in every if each.frame is not None]
-    unhiding = [
-        unhiding_edit(sources, frame.file, frame.line)
-        for frame, is_in_doubt in lines
-        if not is_in_doubt
-    ]
+    certain = [frame for frame, is_in_doubt in lines if not is_in_doubt]
+    unhiding = (unhiding_edit(sources, frame.file, frame.line) for frame in certain)
     edits = tuple(edit for edit in unhiding if edit is not None)
     first, fixes = findings[0], [fix for finding in findings for fix in finding.fixes]
     fixes = fixes if every else fixes[:1]  # the candidates name the others, each with a check
-    hiding = {frame.text for frame, _ in lines}
-    edited = {edit.old[0].strip() for edit in edits}
+    hiding, edited = {frame.text for frame, _ in lines}, {edit.old[0].strip() for edit in edits}
     advice = [
         fix.text if fix.code in hiding else fix.code or ("" if not every else fix.text)
         for fix in fixes
@@ -187,6 +171,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     has_gpu = any(host.tables.facts.accelerators for host in diagnosis.run.hosts)
     # A capture shows whether the others apply. The last cause is that there is no GPU.
     possible = _CHECKS["no_gpu"][: 1 if capture_files else -1 if has_gpu else None]
+    ids = first.op_ids
     return Change(
         id=first.id,
         kind="gpu",
@@ -201,13 +186,9 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         certainty=first.certainty,
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),
-        op_ids=first.op_ids,
-        candidates=()
-        if every
-        else tuple(
-            Candidate(
-                cause=_CAUSE, explains_directly=len(first.op_ids), explains_following=0, **texts
-            )
-            for texts in possible
+        op_ids=ids,
+        candidates=tuple(
+            Candidate(cause=_CAUSE, explains_directly=len(ids), explains_following=0, **texts)
+            for texts in ([] if every else possible)
         ),
     )
