@@ -43,26 +43,22 @@ logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
 
 # Loaded when they are first used: pandas takes half a second.
 _HOMES = {
-    "Capture": "traceanalyzer.capturing.in_code",
-    "Diagnosis": "traceanalyzer.diagnosis",
-    "Run": "traceanalyzer.run",
-    "assert_placement": "traceanalyzer.check.assertion",
-    "capture": "traceanalyzer.capturing.in_code",
-    "capture_callback": "traceanalyzer.capturing.in_code",
-    "diagnose": "traceanalyzer.diagnosis",
-    "load": "traceanalyzer.run",
-    "runs": "traceanalyzer.run",
-    "write_report": "traceanalyzer.report.document",
+    "capturing.in_code": ("Capture", "capture", "capture_callback"),
+    "check.assertion": ("assert_placement",),
+    "diagnosis": ("Diagnosis", "diagnose"),
+    "report.document": ("write_report",),
+    "run": ("Run", "load", "runs"),
 }
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name == "__version__":  # reading the metadata takes a tenth of a second
         return import_module("importlib.metadata").version(__name__)
-    if name not in _HOMES:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
-    return getattr(import_module(_HOMES[name]), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    msg = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(msg)
 
 
 def __dir__() -> list[str]:

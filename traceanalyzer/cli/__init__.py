@@ -224,9 +224,11 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
     causes = all_causes()
     found = None if cause is None else said.find_cause(cause, causes)
     if as_data:
-        every = [{"cause": each.id, "title": each.title} for each in causes]
-        data = every if found is None else said.as_json(found)
-        echo_json(all_terms() if terms else data)
+        every: object = [{"cause": each.id, "title": each.title} for each in causes]
+        if found is not None:
+            text = found.documentation
+            every = {"cause": found.id, "title": found.title, "documentation": text}
+        echo_json(all_terms() if terms else every)
         return
     with console() as screen:
         if terms:

@@ -19,39 +19,28 @@ from traceanalyzer.report.terminal import QUIET, Screen
 from traceanalyzer.report.text import cut, prose, table_of
 
 _SUGGESTED: Final = 3
-_LIKENESS: Final = 0.5
 _TEXT_WIDTH: Final = 100  # characters; longer lines are hard to read on wide terminals
 _NAME_LENGTH: Final = 56
 _ITEM_START: Final = re.compile(r"\n(?=(?:[-*]|\d+\.) )")
 _CODE_INDENT: Final = "    "
 
 
-class UnknownCauseError(TraceAnalyzerError):
-    """Raised if no cause has the given name."""
-
-
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     """Return a cause by its name.
 
     Raises:
-        UnknownCauseError: No cause has this name; the message lists similar names.
+        TraceAnalyzerError: No cause has this name; the message lists similar names.
     """
     by_id = {cause.id: cause for cause in causes}
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower()).partition("/")[0]
     if wanted in by_id:
         return by_id[wanted]
-    parts = {part for part in wanted.split("_") if len(part) > 2}  # noqa: PLR2004 - `no`, `of`
-    alike = get_close_matches(wanted, by_id, n=_SUGGESTED, cutoff=_LIKENESS)
-    alike += [cause for cause in by_id if parts & {*cause.split("_")}]
+    alike = get_close_matches(wanted, by_id, _SUGGESTED, cutoff=0.5)
+    alike += [id_ for id_ in by_id if not {*wanted.split("_")}.isdisjoint(id_.split("_"))]
     named = ", ".join([*dict.fromkeys(alike)][:_SUGGESTED])
     hint = f"similar: {named}" if named else "`traceanalyzer explain` lists all"
     msg = f"there is no cause {name!r}; {hint}"
-    raise UnknownCauseError(msg)
-
-
-def as_json(cause: Cause) -> dict[str, str]:
-    """Return the page of a cause for JSON; the documentation is Markdown."""
-    return {"cause": cause.id, "title": cause.title, "documentation": cause.documentation}
+    raise TraceAnalyzerError(msg)
 
 
 def print_cause(cause: Cause, console: Console) -> None:
