@@ -156,33 +156,29 @@ def _types(pairs: Iterable[tuple[ComparedOp, ComparedOp]]) -> Iterator[Differenc
 
 
 def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
-    renamed = Counter(
-        (was.scope, now.scope) for was, now in matching.pairs if was.scope and now.scope
-    )
-    names_of_ops = {op.name for pair in matching.pairs for op in pair}
-    for (before, after), count in renamed.items():
-        is_scope = (
-            not {before, after} & names_of_ops
-        )  # an op's name is the scope of what belongs to it
-        if is_scope and without_numbers(before) != without_numbers(after):
-            yield Difference(
-                "ops", f"Scope {before} was renamed to {after} ({counted(count, 'op')})"
-            )
+    scopes = Counter((was.scope, now.scope) for was, now in matching.pairs)
+    # An op's name is the scope of what belongs to it.
+    no_scopes = {"", *(op.name for pair in matching.pairs for op in pair)}
+    for (before, after), count in scopes.items():
+        is_other = without_numbers(before) != without_numbers(after)
+        if is_other and no_scopes.isdisjoint({before, after}):
+            text = f"Scope {before} was renamed to {after} ({counted(count, 'op')})"
+            yield Difference("ops", text)
     for ops, run, other in ((matching.gone, "base", new), (matching.new, "new", base)):
         if run == _with_more_events(base, new):
             continue
-        is_listed = other.tables.ops.total_rows == len(other.tables.ops.rows)
-        scopes: dict[str, list[ComparedOp]] = defaultdict(list)
+        if ops and other.tables.ops.total_rows > len(other.tables.ops.rows):
+            what = f"{counted(len(ops), 'op')}; the other report lists only some of its ops"
+            yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
+            continue
+        groups: dict[str, list[ComparedOp]] = defaultdict(list)
         for op in ops:
             scope = without_numbers(op.scope)  # update_1 and update_2 are one line
-            scopes[scope or op.at.removeprefix(" at ") or op.type].append(op)
-        for scope, members in scopes.items() if is_listed else ():
+            groups[scope or op.at.removeprefix(" at ") or op.type].append(op)
+        for scope, members in groups.items():
             names = _names(members)
             what = f"{counted(len(members), 'op')} in {scope} ({series(names, _MOST_NAMED)})"
             yield Difference("ops", f"Recorded only in the {run} run: {what}", names)
-        if ops and not is_listed:
-            what = f"{counted(len(ops), 'op')}; the other report lists only some of its ops"
-            yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
 
 
 def _with_more_events(base: Report, new: Report) -> str:
@@ -225,14 +221,7 @@ def _differs(before: float, after: float) -> bool:
 
 
 def _transfers(base: Report, new: Report) -> Iterator[Difference]:
-    sides = []
-    for report in (base, new):
-        graph, steps = report.transfer_graph, report.run.steps or 1
-        edges = () if graph is None else graph.devices
-        sides.append(
-            {(e.source, e.target): (e.count / steps, (e.bytes or 0) / steps) for e in edges}
-        )
-    before, after = sides
+    before, after = (_rates(report) for report in (base, new))
     per = "per step" if base.run.steps and new.run.steps else "in total"
     for link in before | after:
         was, now = before.get(link, (0.0, 0.0)), after.get(link, (0.0, 0.0))
@@ -243,6 +232,13 @@ def _transfers(base: Report, new: Report) -> Iterator[Difference]:
             )
             text = f"Transfers from {link[0]} to {link[1]} {per}: {after_} instead of {before_}"
             yield Difference("transfers", text)
+
+
+def _rates(report: Report) -> dict[tuple[str, str], tuple[float, float]]:
+    """Return the number and bytes of the transfers of each link, per step if there are steps."""
+    edges = () if report.transfer_graph is None else report.transfer_graph.devices
+    steps = report.run.steps or 1
+    return {(e.source, e.target): (e.count / steps, (e.bytes or 0) / steps) for e in edges}
 
 
 def _input(base: Report, new: Report) -> Iterator[Difference]:
@@ -264,13 +260,9 @@ def _input(base: Report, new: Report) -> Iterator[Difference]:
 def _waits(report: Report) -> NDArray[np.float64]:
     """Return how long each regular step waited for input, in microseconds (at least 1)."""
     rows = report.input_pipeline.waits.records() if report.input_pipeline else []
-    waits = [
-        float(row["wait_us"] or 0.0) + float(row["wait_before_us"] or 0.0)
-        for row in rows
-        if row["kind"] == "regular"
-    ]
-    floored: NDArray[np.float64] = np.maximum(1.0, np.array(waits, float))
-    return floored
+    regular = [row for row in rows if row["kind"] == "regular"]
+    waits = [float(r["wait_us"] or 0) + float(r["wait_before_us"] or 0) for r in regular]
+    return np.array([max(1.0, wait) for wait in waits], float)
 
 
 def _slow_stage(report: Report) -> str | None:
@@ -279,10 +271,8 @@ def _slow_stage(report: Report) -> str | None:
 
 
 def _memory(base: Report, new: Report) -> Iterator[Difference]:
-    sides = []
-    for report in (base, new):
-        allocators = () if report.memory is None else report.memory.allocators
-        sides.append({a.allocator: a.peak.bytes for a in allocators if a.peak is not None})
+    uses = [() if report.memory is None else report.memory.allocators for report in (base, new)]
+    sides = [{a.allocator: a.peak.bytes for a in use if a.peak is not None} for use in uses]
     for allocator in sides[0].keys() & sides[1].keys():
         was, now = (side[allocator] for side in sides)
         if _differs(was, now) and abs(now - was) > _LEAST_BYTES:

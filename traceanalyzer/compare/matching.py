@@ -58,27 +58,21 @@ def ops_of(report: Report) -> tuple[ComparedOp, ...]:
     there = report.on_a_gpu
     findings = report.findings if there is None else there.findings
     finding_of = {op.op_id: f for f in findings for op in (*f.ops, *f.dragged_along)}
-    found = []
+    column, found = "placement" if there is None else "predicted_placement", []
     for row in report.tables.ops.records():
         if row["role"] != "compute":
             continue
-        placement = str(
-            row.get("placement" if there is None else "predicted_placement") or "unknown"
-        )
-        types = [row["input_types"] or "", row["output_types"] or ""]
-        line, file = row["source_line"], row["source_file"]
+        text = {name: str(value or "") for name, value in row.items()}
+        types, line = (text["input_types"], text["output_types"]), row["source_line"]
         found.append(
             ComparedOp(
-                op_id=str(row["op_id"]),
-                function=str(row["function"] or ""),
-                name=str(row["name"]),
-                type=str(row["type"]),
-                types=" -> ".join(map(str, types)) if any(types) else "",
-                shapes=str(row.get("input_shapes") or ""),
-                requested_device=str(row["requested_device"] or ""),
-                placement=placement.split(":", maxsplit=1)[0],
-                place=(str(file), int(line)) if file and line else None,
-                finding=finding_of.get(str(row["op_id"])),
+                **{name: text[name] for name in ("op_id", "function", "name", "type")},
+                types=" -> ".join(types) if any(types) else "",
+                shapes=text.get("input_shapes", ""),
+                requested_device=text["requested_device"],
+                placement=(text.get(column) or "unknown").split(":", maxsplit=1)[0],
+                place=(text["source_file"], int(line)) if row["source_file"] and line else None,
+                finding=finding_of.get(text["op_id"]),
             )
         )
     return tuple(found)
