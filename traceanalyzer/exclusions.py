@@ -88,9 +88,6 @@ def types_missing(cpu_op: CpuOp) -> str:
     return listed([python_name(t) for t in cpu_op.explanation.types_missing])
 
 
-# --- common explanations that are wrong ----------------------------------------------------------
-
-
 def myths(run: Run) -> tuple[Myth, ...]:
     """Return the myths that the run's figures disprove, or () if TensorFlow used no GPU."""
     found = _answers(run) if run.gpu_used else ()

@@ -18,6 +18,7 @@ from traceanalyzer.changes.source import (
 from traceanalyzer.changes.variable_users import VariableUse
 from traceanalyzer.data_files import toml
 from traceanalyzer.model.changes import Edit
+from traceanalyzer.placement.kernel_tables import Argument
 from traceanalyzer.placement.kernel_types import definition_of
 
 _CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
@@ -39,9 +40,6 @@ _CAST: Final = re.compile(r"(?P<name>\w+) = tf\.cast\((?P=name), tf\.(?P<dtype>\
 _ARGUMENT: Final = re.compile(r"(?P<name>[a-z_]+)=(?P<value>[\w.\"]+)")
 
 
-# --- devices ------------------------------------------------------------------------------------
-
-
 def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) -> Edit | None:
     """Return the edit that makes a `tf.device` scope request the GPU instead of the CPU.
 
@@ -55,7 +53,10 @@ def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) ->
     source, given = sources.constant(file, given) or (source, given)
     if given is None or not _names_cpu(sources, file, given):
         return None
-    return source.edited(over(given, _on_gpu(source, given) if soft else "None"))
+    new = '"/GPU:0"' if soft else "None"
+    if soft and isinstance(given, ast.Constant):
+        new = _CPU.sub(lambda m: "GPU:0" if m[0].isupper() else "gpu:0", source.text(given))
+    return source.edited(over(given, new))
 
 
 def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
@@ -65,12 +66,6 @@ def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
         return isinstance(node.value, str) and _CPU.search(node.value) is not None
     defined = sources.constant(file, node)
     return defined is not None and _names_cpu(sources, file, defined[1])
-
-
-def _on_gpu(source: ParsedStatement, node: ast.AST) -> str:
-    if isinstance(node, ast.Constant):
-        return _CPU.sub(lambda m: "GPU:0" if m[0].isupper() else "gpu:0", source.text(node))
-    return '"/GPU:0"'
 
 
 def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
@@ -83,9 +78,6 @@ def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
     hiding = {"set_visible_devices", "setdefault", "putenv"}
     is_call = isinstance(first, ast.Expr) and name_of(first.value) in hiding
     return source.removed() if assigns or is_call else None
-
-
-# --- variables ----------------------------------------------------------------------------------
 
 
 def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[Edit, ...]:
@@ -102,10 +94,13 @@ def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[
         source, dtypes = (source, dtypes) if defined is None else (defined[0], [defined[1]])
         spans = [span for each in dtypes for span in _retyped(source, each, dtype)]
         return (source.edited(*spans),) if spans or defined else ()
-    if value is None or isinstance(value, _LITERALS):
-        return (source.appended(call, f"dtype={_spelled(call, dtype)}"),)
-    if isinstance(value, ast.Call) and name_of(value) in _DTYPE_AT:
-        return (source.appended(value, f"dtype={_spelled(value, dtype)}"),)
+    is_maker = isinstance(value, ast.Call) and name_of(value) in _DTYPE_AT
+    if value is None or isinstance(value, _LITERALS) or is_maker:
+        maker = value if isinstance(value, ast.Call) else call
+        root = root_of(maker.func)
+        has_root = root in {"tf", "np", "numpy", "tensorflow"}
+        spelled = f"{root}.{dtype}" if has_root else f'"{dtype}"'
+        return (source.appended(maker, f"dtype={spelled}"),)
     root = root_of(call.func)
     if not root or isinstance(value, ast.Starred):
         return ()
@@ -130,11 +125,6 @@ def _retyped(source: ParsedStatement, node: ast.AST, dtype: str) -> Iterator[Spa
         yield over(node, f'"{dtype}"')
 
 
-def _spelled(call: ast.Call, dtype: str) -> str:
-    root = root_of(call.func)
-    return f"{root}.{dtype}" if root in {"tf", "np", "numpy", "tensorflow"} else f'"{dtype}"'
-
-
 def combined_edit(sources: Sources, other: VariableUse, dtype: str) -> tuple[Edit | None, bool]:
     """Return any edit that casts a value combined with a variable, and whether it suffices.
 
@@ -157,11 +147,8 @@ def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr
     """Return the expressions of a statement that its op may combine with a variable."""
     of_variable = _METHOD.fullmatch(other.op)
     if of_variable is None:
-        definition = definition_of(other.op)
-        if definition is None or other.slot >= len(definition.inputs):
-            return []
-        name = definition.inputs[other.slot].name
-        found = [_input(maker, other.op, name) for maker in _makers(source, other.op)]
+        inputs = _inputs(other.op)[other.slot :]
+        found = [_input(m, other.op, inputs[0].name) for m in _makers(source, other.op) if inputs]
     else:
         method = _CAPITAL.sub("_", of_variable[1] or of_variable[2]).lower()
         at = 1 if method.startswith("scatter_nd") else 0
@@ -172,10 +159,7 @@ def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr
     return [each for each in found if each is not None]
 
 
-# --- inputs and arguments of ops ----------------------------------------------------------------
-
-
-def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
+def op_edit(  # noqa: PLR0911, PLR0913, PLR0917 - a line and what to do there
     sources: Sources, file: str, line: int, op: str, advice: str, result: str = ""
 ) -> Edit | None:
     """Return the edit that applies a cause's advice to the line that creates an op, if possible.
@@ -192,11 +176,9 @@ def op_edit(  # noqa: PLR0913, PLR0917 - a line and what to do there
         if len(calls) != 1:
             return None
         given = argument(calls[0], None, value["name"])
-        return (
-            source.appended(calls[0], advice)
-            if given is None
-            else source.edited(over(given, value["value"]))
-        )
+        if given is not None:
+            return source.edited(over(given, value["value"]))
+        return source.appended(calls[0], advice)
     casts = [_CAST.fullmatch(each) for each in advice.splitlines()]
     if not casts or len(makers) != 1:
         return None
@@ -227,10 +209,14 @@ def _makers(source: ParsedStatement, op: str) -> list[ast.Call | ast.BinOp]:
     return found
 
 
+def _inputs(op: str) -> Sequence[Argument]:
+    definition = definition_of(op)
+    return () if definition is None else definition.inputs
+
+
 def _input(maker: ast.Call | ast.BinOp, op: str, name: str) -> ast.expr | None:
     """Return the expression passed for an input of an op; None for a list of tensors."""
-    definition = definition_of(op)
-    inputs = () if definition is None else definition.inputs
+    inputs = _inputs(op)
     at = next((k for k, each in enumerate(inputs) if each.name == name), None)
     if at is None or inputs[at].number_attr or inputs[at].type_list_attr:
         return None

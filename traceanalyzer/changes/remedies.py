@@ -82,17 +82,13 @@ class Remedies:
         if any(blocker.kind in PLACED for blocker in blockers):
             # The initial value is assigned in a scope for the variable's device.
             blockers = tuple(b for b in blockers if not _is_of_assignment(b))
-        matched = [self._blocked(cpu_op, blocker) for blocker in blockers]
-        found = [each for each in matched if each is not None]
-        if cpu_op.explanation.contradiction or len(found) < len(matched):
+        found = [each for b in blockers if (each := self._blocked(cpu_op, b)) is not None]
+        if cpu_op.explanation.contradiction or len(found) < len(blockers):
             return []
         by_library = [b for b in found if b.cause.id == _LIBRARY and b.text.harm != "harmless"]
-        decisive = by_library or [
-            b
-            for b in found
-            if b.blocker.kind is BlockerKind.NO_KERNEL or b.text.harm == "by_design"
-        ]
-        return decisive or found
+        no_kernel = BlockerKind.NO_KERNEL
+        fixed = [b for b in found if b.blocker.kind is no_kernel or b.text.harm == "by_design"]
+        return by_library or fixed or found
 
     def _blocked(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
         found = cause_of(cpu_op, blocker, self._causes)
@@ -180,19 +176,14 @@ class RemedyGroup:
         return tuple(filter(self._is_harmful, self.members))
 
     def _is_harmful(self, blocked: Blocked) -> bool:
-        finding = self.found[blocked.cpu_op.op_id]
-        explanation = blocked.cpu_op.explanation
+        finding, explanation = self.found[blocked.cpu_op.op_id], blocked.cpu_op.explanation
         # A replay without the scope still puts the op on the CPU.
         stays = explanation.basis == "replay" and not explanation.is_complete
-        return (
-            finding.harm == "harmful"
-            and (
-                blocked.text.harm == "harmful"
-                or blocked.is_dragged_along
-                or finding.cause == blocked.cause.id  # its harm in this run counts
-            )
-            and not (stays and self.remedy.kind == "scope")
-        )
+        if finding.harm != "harmful" or (stays and self.remedy.kind == "scope"):
+            return False
+        # If the finding is about this cause, its harm in this run counts.
+        is_own = finding.cause == blocked.cause.id
+        return is_own or blocked.is_dragged_along or blocked.text.harm == "harmful"
 
     @cached_property
     def op_ids(self) -> tuple[str, ...]:
@@ -224,15 +215,13 @@ class RemedyGroup:
     @cached_property
     def new_dtype(self) -> str:
         """The dtype that best suits all uses of a variable, as Python spells it; "" if none."""
-        known = [
-            set(each.blocker.types or ())
-            for each in self.members
-            if each.blocker.kind is not BlockerKind.ATTRIBUTES or each.blocker.type == "VarHandleOp"
-        ]
-        if self.remedy.kind != "variable" or not known:
+        blockers, by_attributes = [m.blocker for m in self.members], BlockerKind.ATTRIBUTES
+        uses = [b for b in blockers if b.kind is not by_attributes or b.type == "VarHandleOp"]
+        if self.remedy.kind != "variable" or not uses:
             return ""
-        suiting = [t.dtype for t in TARGETS[_INT32] if all(t.dtype in each for each in known)]
-        return python_name(suiting[0]) if suiting else ""
+        targets = [each.dtype for each in TARGETS[_INT32]]
+        suiting = (t for t in targets if all(t in (use.types or ()) for use in uses))
+        return next(map(python_name, suiting), "")
 
     @property
     def types(self) -> list[str]:

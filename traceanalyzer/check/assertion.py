@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
 
 _MOST_NAMED: Final = 5
-_UNKNOWN: Final = "unknown"
 
 
 def assert_placement(
@@ -51,14 +50,13 @@ def assert_placement(
     if not placed:
         msg = f"no op's name or type matches {ops!r}"
         raise AssertionError(msg)
-    wrong = [(name, op_id, where) for name, op_id, where in placed if where != on]
+    wrong = [each for each in placed if each[2] != on]
     if wrong:
         verb = "is" if len(wrong) == 1 else "are"
         lines = [f"{len(wrong):,} of {counted(len(placed), 'op')} {verb} not on the {on.upper()}:"]
-        lines += [
-            f"  {name}: {where}{_why(diagnosis, op_id) if where != _UNKNOWN else ''}"
-            for name, op_id, where in wrong[:_MOST_NAMED]
-        ]
+        for name, op_id, where in wrong[:_MOST_NAMED]:
+            why = _why(diagnosis, op_id) if where != "unknown" else ""
+            lines.append(f"  {name}: {where}{why}")
         if len(wrong) > _MOST_NAMED:
             lines.append(f"  and {len(wrong) - _MOST_NAMED:,} more")
         raise AssertionError("\n".join(lines))

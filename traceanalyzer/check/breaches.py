@@ -13,7 +13,7 @@ from traceanalyzer.compare.matching import match, ops_of
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import compared_step_times, cpus_taken, why_not_compared
 from traceanalyzer.format import counted, duration, percent_text, series, share
-from traceanalyzer.model import FindingRecord, OpRef, Report
+from traceanalyzer.model import FindingRecord, Report, Unexplained
 
 _MOST_NAMED: Final = 3  # ops of a line
 
@@ -68,9 +68,6 @@ def notes(report: Report, budget: Budget, baseline: Report | None) -> tuple[str,
     return tuple(said)
 
 
-# --- limits ----------------------------------------------------------------------------------
-
-
 def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
     summary = report.summary
     step = None if summary.step_us is None else summary.step_us.median
@@ -110,9 +107,6 @@ def _limits(report: Report, limits: Limits) -> Iterator[Breach]:
             if shown is duration and (remark := cpus_taken(report)):
                 message += f" ({remark})"
             yield Breach(rule, message.replace("\N{NO-BREAK SPACE}", " "))
-
-
-# --- what is forbidden -----------------------------------------------------------------------
 
 
 def _forbidden(
@@ -163,32 +157,30 @@ def _matching(
     left = report.unexplained if there is None else there.unexplained
     found_ = findings_of(report)
     accepted = {op.op_id for id_ in accepted_ids if id_ in found_ for op in found_[id_].ops}
-    groups: list[tuple[FindingRecord | None, Sequence[OpRef], int]] = [
-        (f, f.ops, f.ops_total or len(f.ops)) for f in counting
-    ]
-    groups.append((None, left.ops, left.ops_total or len(left.ops)))
-    for finding, ops, total in groups:
-        found = [
-            op
-            for op in ops
-            if op.op_id not in accepted and (pattern.search(op.name) or pattern.search(op.type))
-        ]
+
+    def matches(name: object, type_: object) -> bool:
+        return bool(pattern.search(str(name)) or pattern.search(str(type_)))
+
+    groups: list[FindingRecord | Unexplained] = [*counting, left]
+    for group in groups:
+        total = group.ops_total or len(group.ops)
+        ops = (op for op in group.ops if op.op_id not in accepted)
+        found = [op for op in ops if matches(op.name, op.type)]
+        because, id_ = "unknown cause", None
+        if isinstance(group, FindingRecord):
+            because, id_ = group.title, group.id
         if found:
             names = series(list(dict.fromkeys(op.name for op in found)), _MOST_NAMED)
             where = "would be on the CPU" if there is not None else "ran on the CPU"
-            because = "(unknown cause)" if finding is None else f"({finding.title})"
-            message = f"{names} {where} {because}; the budget forbids {forbidden} on the CPU"
-            id_ = None if finding is None else finding.id
+            message = f"{names} {where} ({because}); the budget forbids {forbidden} on the CPU"
             yield Breach(rule, message, found[0].file, found[0].line, id_)
-        elif total > len(ops):
-            message = f"{forbidden}: the report lists only {len(ops):,} of {counted(total, 'op')}"
+        elif total > len(group.ops):
+            listed = f"{len(group.ops):,} of {counted(total, 'op')}"
+            message = f"{forbidden}: the report lists only {listed}"
             yield Breach(rule, message, is_unknown=True)
-    lost = [
-        str(row["name"])
-        for row in _recorded_ops(report)
-        if row.get("placement" if there is None else "predicted_placement") == "unknown"
-        and (pattern.search(str(row["name"])) or pattern.search(str(row["type"])))
-    ]
+    column = "placement" if there is None else "predicted_placement"
+    unknown = (row for row in _recorded_ops(report) if row.get(column) == "unknown")
+    lost = [str(row["name"]) for row in unknown if matches(row["name"], row["type"])]
     if lost:
         known = "does not show where" if there is None else "does not suffice to predict where"
         names = f"{series(lost, _MOST_NAMED)} {'ran' if there is None else 'would run'}"
@@ -198,9 +190,6 @@ def _matching(
 
 def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
     return (row for row in report.tables.ops.records() if row["role"] == "compute")
-
-
-# --- the baseline ----------------------------------------------------------------------------
 
 
 def _against(report: Report, base: Report, counting: Sequence[FindingRecord]) -> Iterator[Breach]:

@@ -86,9 +86,6 @@ def compare(base: Report, new: Report) -> Comparison:
     return Comparison(matching.share, change, found)
 
 
-# --- ops -------------------------------------------------------------------------------------
-
-
 def _moved(
     pairs: Sequence[tuple[ComparedOp, ComparedOp]], base: Report, new: Report
 ) -> Iterator[Difference]:
@@ -193,9 +190,6 @@ def _names(ops: Sequence[ComparedOp]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(op.name for op in ops))
 
 
-# --- findings --------------------------------------------------------------------------------
-
-
 def _findings(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
     before, after = (findings_of(report) for report in (base, new))
     matched = {op.op_id for pair in matching.pairs for op in pair}
@@ -211,9 +205,6 @@ def _findings(matching: Matching, base: Report, new: Report) -> Iterator[Differe
             elif run == "new" and other[key].harm != finding.harm:
                 text = f"Now {finding.harm} instead of {other[key].harm}: {finding.title}"
                 yield Difference("finding", text, names)
-
-
-# --- figures ---------------------------------------------------------------------------------
 
 
 def _differs(before: float, after: float) -> bool:

@@ -35,10 +35,10 @@ class Verdict:
     is_prediction: bool  # the new run had no GPU: placement is predicted
 
     def __str__(self) -> str:
-        parts = [f"{self.on_gpu} on the GPU"] * bool(self.on_gpu)
-        parts += [f"{self.gone} no longer recorded"] * bool(self.gone)
         left = self.ops - self.on_gpu - self.gone
-        parts += [f"{left} not on the GPU"] * bool(left)
+        counts = {"on the GPU": self.on_gpu, "no longer recorded": self.gone}
+        counts["not on the GPU"] = left
+        parts = [f"{number} {where}" for where, number in counts.items() if number]
         said = "Fixed" if self.is_fixed else "Still there"
         said += " (predicted for a machine with a GPU)" if self.is_prediction else ""
         if self.ops:

@@ -58,12 +58,9 @@ def check_driver(facts: MachineFacts) -> Iterator[Check]:
         return
     if driver.cuda_code == 0 and failure is None:
         version = facts.module_version or driver.nvml_version
-        yield found(
-            "driver_works",
-            version=f" {version}" if version else "",
-            cuda=_dotted(driver.cuda_version),
-            library=driver.cuda_library or "libcuda.so.1",
-        )
+        said, library = f" {version}" if version else "", driver.cuda_library or "libcuda.so.1"
+        cuda = _dotted(driver.cuda_version)
+        yield found("driver_works", version=said, cuda=cuda, library=library)
         yield from _too_old(facts)
         return
     yield from _way_to_it(facts)
@@ -107,14 +104,11 @@ def _way_to_it(facts: MachineFacts) -> Iterator[Check]:
 
 def _mismatch(facts: MachineFacts) -> Iterator[Check]:
     module, library = facts.module_version, facts.driver.nvml_version
-    differ = bool(module and library and module != library)
-    if differ or facts.driver.nvml_code == _VERSION_MISMATCH:
-        yield found(
-            "driver_mismatch",
-            module=module or "unknown",
-            library=f" ({library})" if library else "",
-            evidence=f"/proc/driver/nvidia/version; NVML returned {facts.driver.nvml_code}",
-        )
+    code, differ = facts.driver.nvml_code, bool(module and library and module != library)
+    if differ or code == _VERSION_MISMATCH:
+        evidence = f"/proc/driver/nvidia/version; NVML returned {code}"
+        versions = {"module": module or "unknown", "library": f" ({library})" if library else ""}
+        yield found("driver_mismatch", evidence=evidence, **versions)
 
 
 def _not_found(facts: MachineFacts) -> Iterator[Check]:
@@ -281,14 +275,9 @@ def _multiprocessors(
 
 def _shared(facts: MachineFacts) -> Iterator[Check]:
     for gpu in facts.driver.nvml_gpus:
-        if gpu.free_bytes is not None and gpu.total_bytes:
-            if gpu.free_bytes >= _ENOUGH * gpu.total_bytes:
-                continue
+        free, total = gpu.free_bytes, gpu.total_bytes
+        if free is not None and total and free < _ENOUGH * total:
             pids = listed([str(pid) for pid in gpu.processes])
-            yield found(
-                "memory_taken",
-                index=gpu.index,
-                free=size_text(gpu.free_bytes),
-                total=size_text(gpu.total_bytes),
-                others=f" (used by PID {pids})" if pids else "",
-            )
+            others = f" (used by PID {pids})" if pids else ""
+            sizes = {"free": size_text(free), "total": size_text(total)}
+            yield found("memory_taken", index=gpu.index, others=others, **sizes)

@@ -81,19 +81,13 @@ def _missing(installed: Installation) -> Check:
 def _packages(installed: Installation) -> Iterator[Check]:
     packages = [each for each in installed.distributions if each.name != _PART]
     if len(packages) > 1:
-        names = [f"{each.name} {each.version}" for each in packages]
-        several = found(
-            "several_tensorflows",
-            names=listed(names),
-            packages=" ".join(each.name for each in packages),
-            installed=installed,
-        )
+        names = listed([f"{each.name} {each.version}" for each in packages])
+        words = " ".join(each.name for each in packages)
+        several = found("several_tensorflows", names=names, packages=words, installed=installed)
         yield several if installed.cuda else replace(several, status="obstacle")
-    old = next(
-        (each for each in packages if each.name in {"tensorflow-gpu", "tensorflow_gpu"}), None
-    )
-    if old is not None:
-        yield found("tensorflow_gpu_package", version=old.version, installed=installed)
+    old = (each for each in packages if each.name in {"tensorflow-gpu", "tensorflow_gpu"})
+    for each in old:
+        yield found("tensorflow_gpu_package", version=each.version, installed=installed)
 
 
 def _cpu_only(installed: Installation) -> Check:
@@ -192,16 +186,8 @@ def _is_below(path: str, folders: Sequence[str]) -> bool:
 
 
 def _replaced(installed: Installation, libraries: Sequence[Library]) -> Iterator[Check]:
-    replaced = [
-        each
-        for each in libraries
-        if each.path
-        and _where(installed, each) == "from LD_LIBRARY_PATH"
-        and any(
-            _is_below(other, installed.search) and PurePath(other).name == each.name
-            for other in each.others
-        )
-    ]
+    given = [e for e in libraries if e.path and _where(installed, e) == "from LD_LIBRARY_PATH"]
+    replaced = [e for e in given if any(_is_below(other, installed.search) for other in _same(e))]
     if replaced:
         names = listed([each.name for each in replaced])
         yield found("library_replaced", names=names, path=replaced[0].path)
