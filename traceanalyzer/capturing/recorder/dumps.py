@@ -37,14 +37,14 @@ _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
     # A v1 session has no stages of function instantiation; these are the nearest to them.
     r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
-    r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
+    r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
 )
 _STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
 # Each instantiation of a function has these once, the last once per device.
 _INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
 # The dumps among these with TensorFlow's own name: their session is not yet known.
 _PLACEMENT = re.compile(r"unknown_graph\.\d+\.main\..*_placement\.pb")
-_RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb")
+_RAN = "unknown_graph_partition_"
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
@@ -80,7 +80,7 @@ class Dumps:
         self._first_calls = 0  # that are running
         self._awaited: set[str] = set()  # functions of datasets that were not instantiated yet
         self._repeated: set[str] = set()  # functions whose dumps are not needed
-        self._of_graph: set[str] = set()  # dumps that were assigned to a session's graph
+        self._has_several_graphs = False  # of sessions
         self._process = os.getpid()
 
     def ask(self) -> None:
@@ -160,26 +160,20 @@ class Dumps:
         self._never_rests = True
         self.expect()
 
+    def has_several_graphs(self) -> None:
+        """Delete the partitions of sessions, whose names do not show to which graph they belong."""
+        self._has_several_graphs = True
+
     def placements(self) -> set[str]:
         """Return the dumps that may show the placement of a session's graph."""
         return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
 
     def are_of_graph(self, names: Iterable[str], number: int) -> None:
         """Assign dumps to the session graph with this number."""
-        for name in names:
-            self._of_graph.add(name)
-            if number:
-                renamed = session_graph(number) + name[len(SESSION) :]
-                with suppress(OSError):  # deleted as unneeded
-                    os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
-
-    def ran(self, number: int | None) -> None:
-        """Assign new dumps of partitions to a session graph; delete them if `number` is None."""
-        new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
-        if number is not None:
-            self.are_of_graph(new, number)
-        else:
-            self._delete(new)
+        for name in names if number else ():
+            renamed = session_graph(number) + name[len(SESSION) :]
+            with suppress(OSError):  # deleted as unneeded
+                os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
     def finish(self) -> None:
         """Stop dumping, and delete unneeded dumps."""
@@ -244,9 +238,11 @@ class Dumps:
         )
 
     def _needed(self) -> set[str]:
-        return {name for name in self._names() if not self._is_repeated(name)}
+        return {name for name in self._names() if not self._is_unneeded(name)}
 
-    def _is_repeated(self, name: str) -> bool:
+    def _is_unneeded(self, name: str) -> bool:
+        if name.startswith(_RAN):
+            return self._has_several_graphs
         found = _STAGE.fullmatch(name) if name.startswith(OF_DATASETS) else None
         return found is not None and found[1] in self._repeated
 
@@ -262,7 +258,7 @@ class Dumps:
 
     def _delete_unneeded(self) -> None:
         names = self._names()
-        kept = {name for name in names if _KEPT.search(name) and not self._is_repeated(name)}
+        kept = {name for name in names if _KEPT.search(name) and not self._is_unneeded(name)}
         self._delete(names - kept)
         kept_bytes = 0
         for name in kept:

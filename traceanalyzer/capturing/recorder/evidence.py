@@ -92,7 +92,6 @@ class EvidenceRecorder:
 
     def finish(self) -> None:
         """Journal the facts that are only known at the end."""
-        self._sessions.sort_dumps()
         self._functions.finish(self._sessions.graphs)
         self._eager.write()
         self._journal.write(

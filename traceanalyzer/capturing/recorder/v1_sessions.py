@@ -8,14 +8,15 @@ TensorFlow uses one name for the graphs of all sessions, in traces and dumps, bu
 several graphs with the same node names: one to train and one to evaluate, or one built again after
 `reset_default_graph`. So graphs are numbered in the order of their first runs. A marker in the
 trace, `traceanalyzer:session`, has the graph number of the next run on its thread, and the dumps of
-all graphs except the first have the number in their file names.
+the placements of all graphs except the first have the number in their file names. What ran is kept
+only if the program has one graph.
 """
 
 from __future__ import annotations
 
 import importlib
 import threading
-from collections import Counter
+from functools import partial
 from typing import Any, Callable, Iterator
 
 from .dumps import Dumps
@@ -48,8 +49,6 @@ class Sessions(RecorderPart):
         self._like: dict[Any, list[Any]] = {}  # graphs by their ops when they first ran
         self._lock = threading.RLock()
         self._placing = threading.Lock()
-        self._running: Counter[int] = Counter()
-        self._active: set[int] = set()  # that ran since the dumps were last looked at
 
     def install(self) -> None:
         base = importlib.import_module("tensorflow.python.client.session").BaseSession
@@ -60,17 +59,9 @@ class Sessions(RecorderPart):
             (made, "__init__", lambda _, args: args[0]),
             (made, "__call__", lambda its, _: its._session),
         ):
-            self.replace(owner, name, self._run(getattr(owner, name), session_of))
+            self.before(owner, name, partial(self._began, session_of))
         self.replace(base, "_extend_graph", self._extend(base._extend_graph))
         self.after(base, "__init__", self._made)
-
-    def sort_dumps(self) -> None:
-        """Assign the new dumps to the graph that ran since the last call.
-
-        If several graphs ran, their dumps cannot be assigned, and are deleted.
-        """
-        self._dumps.ran(next(iter(self._active)) if len(self._active) == 1 else None)
-        self._active = {number for number, count in self._running.items() if count > 0}
 
     def _made(self, _: None, session: Any, *args: Any, **kwargs: Any) -> None:
         self._dumps.has_session()
@@ -83,34 +74,15 @@ class Sessions(RecorderPart):
                     self._configs.append(found)
                     self._journal.write("session_config", **found)
 
-    def _run(
-        self, original: Callable[..., Any], session_of: Callable[[Any, tuple[Any, ...]], Any]
-    ) -> Callable[..., Any]:
-        def run(own: Any, *args: Any, **kwargs: Any) -> Any:
-            number = self._began(lambda: session_of(own, args).graph)
-            try:
-                with unseen:
-                    return original(own, *args, **kwargs)
-            finally:
-                with self._lock:
-                    self._running[number] -= 1
-
-        return run
-
-    def _began(self, graph: Callable[[], Any]) -> int:
-        """Note that a session is about to run; return the number of its graph."""
+    def _began(
+        self, session_of: Callable[[Any, tuple[Any, ...]], Any], own: Any, *args: Any, **_: Any
+    ) -> None:
+        """Note that a session is about to run."""
         self._before_call("Session.run")
         with self._journal.guard("the graph of a session"):
-            number = self._number(graph())
-            with self._lock:
-                self._running[number] += 1
-                if self._active - {number}:
-                    self.sort_dumps()
-                self._active.add(number)
+            number = self._number(session_of(own, args).graph)
             traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
             traceme(_MARKER, graph=number).Stop()
-            return number
-        return -1
 
     def _extend(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
         def extend(session: Any) -> None:
@@ -152,6 +124,8 @@ class Sessions(RecorderPart):
                 number = min(len(self.graphs), _MOST_GRAPHS - 1)
                 if number == len(self.graphs):
                     self.graphs.append([])
+                    if number:
+                        self._dumps.has_several_graphs()
                 like.append(graph)
             self.graphs[number].append(graph)
             setattr(graph, _NUMBER, number)
