@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 if TYPE_CHECKING:
@@ -191,14 +192,14 @@ class _Finder:
     """Reports the import of one module; other finders find the module.
 
     The loader reports the import, because programs may request a spec long before they import it.
-    Neither class has a base class: `importlib.abc` would import a dozen modules before the program
+    This class has no base class: `importlib.abc` would import a dozen modules before the program
     can put modules of these names on its path.
     """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._name = name
-        self.before: Callable[[], None] | None = before
-        self.after = after
+        self._before: Callable[[], None] | None = before
+        self._after = after
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -208,34 +209,23 @@ class _Finder:
         others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
         found = (other.find_spec(fullname, path, target) for other in others)
         spec = next((each for each in found if each is not None), None)
-        if spec is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
+        loader: Any = spec and spec.loader
+        if hasattr(loader, "exec_module"):
+            loader.exec_module = partial(self._execute, loader)
         return spec
 
     def leave(self) -> None:
-        self.before = None
+        self._before = None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
-
-class _Loader:
-    def __init__(self, loader: Any, finder: _Finder) -> None:
-        self._loader = loader
-        self._finder = finder
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        loader, finder = self._loader, self._finder
-        module.__loader__ = loader
-        if module.__spec__ is not None:
-            module.__spec__.loader = loader
-        before, finder.before = finder.before, None
+    def _execute(self, loader: Any, module: ModuleType) -> None:
+        del loader.exec_module  # this one: its class has the original
+        before, self._before = self._before, None
         if before is not None:
             before()
         with unseen:
             loader.exec_module(module)
-        if finder in sys.meta_path:
-            finder.leave()
-            finder.after()
+        if self in sys.meta_path:
+            self.leave()
+            self._after()
