@@ -5,8 +5,8 @@ fails, for example without a driver, has no effect on the capture.
 """
 
 import contextlib
+import os
 import threading
-from pathlib import Path
 from typing import Any, Final
 
 _EVERY_S: Final = 1.0
@@ -23,7 +23,7 @@ class GpuWatch:
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Start polling. The process with id `script` and its descendants belong to the script."""
+        """Start polling. Other processes are those outside the process group of `script`."""
         self._script = script
         self._thread.start()
 
@@ -104,17 +104,12 @@ class _Gpu:
 
 
 def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
-    """Return whether a process on the GPU belongs to a program other than the script.
+    """Return whether a process on the GPU is not in the process group of the script.
 
     In a container, the driver may report process ids of the host machine. Such a process counts as
     another program's if it used the GPU before the script could.
     """
-    while pid > 1:
-        if pid == script:
-            return False
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-            pid = int(stat.rpartition(")")[2].split()[1])  # the name may contain anything
-        except (OSError, ValueError, IndexError):
-            return is_first
-    return True
+    try:
+        return os.getpgid(pid) != os.getpgid(script)
+    except OSError:
+        return is_first
