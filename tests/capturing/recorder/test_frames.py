@@ -55,16 +55,6 @@ def test_a_function_without_a_file_is_told_by_its_caller() -> None:
     assert found.f_code.co_name == "test_a_function_without_a_file_is_told_by_its_caller"
 
 
-def test_a_folder_on_the_path_that_packages_were_installed_into_is_none_of_the_users(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "site" / "keras_addon-1.0.dist-info").mkdir(parents=True)
-    (tmp_path / "project").mkdir()
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path / "project")])
-    assert not is_user_file(str(tmp_path / "site" / "keras_addon" / "layers.py"))
-    assert is_user_file(str(tmp_path / "project" / "layers.py"))
-
-
 def called_through(*files: str) -> FrameType:
     """The frame of code that files call, each the next one; the first is called by this one."""
     code = "import sys\nfound = sys._getframe()"

@@ -53,21 +53,7 @@ def _is_library_file(file: str) -> bool:
 
 
 def _is_of_package(path: str) -> bool:
-    """Return whether a file is part of a package, even if installed with `pip install --target`."""
-    return any(part in path for part in _PACKAGES) or any(
-        path.startswith(os.path.join(folder, "")) and _contains_packages(folder)
-        for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
-    )
-
-
-@functools.lru_cache(maxsize=None)
-def _contains_packages(folder: str) -> bool:
-    """Return whether a folder contains installed packages; the script's own folder never counts."""
-    own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
-    if folder not in own:
-        with suppress(OSError):
-            return any(name.endswith(".dist-info") for name in os.listdir(folder))
-    return False
+    return any(part in path for part in _PACKAGES)
 
 
 def _absolute(file: str) -> str:
