@@ -29,24 +29,12 @@ def size_of(capture_file: CaptureFile) -> int:
     return len(serialised(capture_file))
 
 
-def test_the_attributes_of_partitions_are_left_out_first() -> None:
-    capture_file = with_functions(1000)
-
-    found = bounded(capture_file, max_json_bytes=size_of(capture_file) - 1)
-
-    ((instance,),) = (function.instances for function in found.functions)
-    assert found.omitted == {"partition_attributes": 1000}
-    assert set(instance.partitions[0].attributes) == {-1}
-    assert found.attribute_set(instance.input.attributes[0]) == {"T": "float"}
-    assert found.notes[-1].message.endswith("the attributes of 1,000 executed nodes")
-
-
-def test_the_largest_functions_are_left_out_next() -> None:
+def test_the_largest_functions_are_left_out() -> None:
     capture_file = with_functions(100, 5000, 200, 3000)
 
     found = bounded(capture_file, max_json_bytes=size_of(capture_file) // 4)
 
     assert [f.name for f in found.functions] == ["function_0", "function_2"]
-    assert found.omitted == {"partition_attributes": 300, "functions": 2}
+    assert found.omitted == {"functions": 2}
     assert "the graphs of 2 functions" in found.notes[-1].message
     assert size_of(found) < size_of(capture_file) // 4

@@ -9,8 +9,7 @@ names, except for:
 - `frames`: [file, line, code name, 1 for user code or 0]; their text is in `frame_texts`.
 - `scopes`: [requested device, index of a frame]; the devices' origins are in `scope_origins`.
 - tensors: [dtype, device, backing device, index of the resource or null, shape].
-- graphs: `inputs` is one list for all nodes, and `arity` the number of inputs of each node;
-  `attributes` is null if they were left out for all nodes.
+- graphs: `inputs` is one list for all nodes, and `arity` the number of inputs of each node.
 - arrays of numbers: base64 of uint32 (little-endian).
 """
 
@@ -55,9 +54,6 @@ def document_of(capture_file: CaptureFile) -> dict[str, Json]:
     for instance in _instances(whole):
         graph, inputs = instance["input"], instance["input"]["inputs"]
         graph["arity"], graph["inputs"] = [*map(len, inputs)], [*chain.from_iterable(inputs)]
-        for columns in (graph, *instance["partitions"]):
-            if {*columns["attributes"]} == {UNKNOWN}:
-                columns["attributes"] = None
     for columns, key in _texts(whole):
         columns[key] = [strings.setdefault(text, len(strings)) for text in columns[key]]
     frames, scopes = whole["frames"], whole["scopes"]
@@ -141,9 +137,6 @@ def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
         if min(graph["arity"], default=0) < 0 or ends[-1] != len(graph["inputs"]):
             raise ValueError(_LENGTHS)
         graph["inputs"] = [graph["inputs"][begin:end] for begin, end in pairwise(ends)]
-        for columns in (graph, *instance["partitions"]):
-            if columns["attributes"] is None:
-                columns["attributes"] = (UNKNOWN,) * len(columns["names"])
     frames, scopes = document["frames"], document["scopes"]
     lines = document.get("frame_texts", [None] * len(frames))
     origins = document.get("scope_origins", [None] * len(scopes))

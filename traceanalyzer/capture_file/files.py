@@ -3,7 +3,6 @@
 import gzip
 import json
 import stat
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -16,14 +15,14 @@ from traceanalyzer.capture_file.encoding import (
     capture_file_of,
     document_of,
 )
-from traceanalyzer.capture_file.function_records import UNKNOWN, Columns, Function
+from traceanalyzer.capture_file.function_records import Function
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.limits import inflate
 from traceanalyzer.whole_file import write_whole
 
 SUFFIX: Final = ".placement.json.gz"
-# What the builder writes is at most a tenth of this; see below.
+# What the builder writes is at most a fifth of this; see below.
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
@@ -114,65 +113,30 @@ def _read(path: Path) -> CaptureFile:
 
 # --- Its size -------------------------------------------------------------------------------------
 #
-# Loading JSON of this size takes a second.
+# Loading JSON of this size takes two seconds.
 
-MAX_JSON_BYTES: Final = 40_000_000
+MAX_JSON_BYTES: Final = 80_000_000
 
 
 def bounded(whole: CaptureFile, *, max_json_bytes: int = MAX_JSON_BYTES) -> CaptureFile:
-    """Trim a capture file to the size limit, and add a note about the omitted data.
-
-    Omit the attributes of partitions first, because they rarely differ from those of the placer's
-    input, and then functions, largest first.
-    """
-    if len(serialised(whole)) <= max_json_bytes:
-        return whole
-    kept = _with_functions(whole, [*map(_bare, whole.functions)])
+    """Leave out functions, largest first, above the size limit; add a note about them."""
+    kept = whole
     while kept.functions and len(serialised(kept)) > max_json_bytes:
-        kept = _with_functions(kept, sorted(kept.functions, key=_nodes)[: len(kept.functions) // 2])
-    ran = sum(len(part) for each in kept.functions for i in each.instances for part in i.partitions)
-    lacks = (
-        ("partition_attributes", ran, "the attributes of", "executed node"),
-        ("functions", len(whole.functions) - len(kept.functions), "the graphs of", "function"),
-    )
-    omitted = {name: number for name, number, _, _ in lacks if number}
-    if not omitted:
+        by_size = sorted(kept.functions, key=_nodes)
+        smaller = tuple(by_size[: len(by_size) // 2])
+        larger = {each.name for each in by_size[len(smaller) :]}
+        definitions = tuple(each for each in kept.definitions if each.name not in larger)
+        kept = replace(kept, functions=smaller, definitions=definitions)
+    number = len(whole.functions) - len(kept.functions)
+    if not number:
         return whole
-    left_out = " and ".join(
-        f"{of} {counted(number, noun)}" for _, number, of, noun in lacks if number
-    )
-    message = f"the capture file reached its size limit, so it leaves out {left_out}"
+    graphs = f"the graphs of {counted(number, 'function')}"
+    message = f"the capture file reached its size limit, so it leaves out {graphs}"
     note = CaptureNote(id="evidence_left_out", severity="warning", message=message)
-    return replace(kept, notes=(*kept.notes, note), omitted=omitted)
-
-
-def _bare(function: Function) -> Function:
-    """Return a function without the attributes of its partitions."""
-    instances = []
-    for each in function.instances:
-        bare = (replace(part, attributes=(UNKNOWN,) * len(part)) for part in each.partitions)
-        instances.append(replace(each, partitions=tuple(bare)))
-    return replace(function, instances=tuple(instances))
-
-
-def _graphs(function: Function) -> Iterator[Columns]:
-    for instance in function.instances:
-        yield from (instance.input, *instance.partitions)
+    return replace(kept, notes=(*kept.notes, note), omitted={"functions": number})
 
 
 def _nodes(function: Function) -> int:
-    return sum(map(len, _graphs(function)))
-
-
-def _with_functions(capture_file: CaptureFile, functions: Sequence[Function]) -> CaptureFile:
-    """Keep only these functions and their definitions, and clear unused attribute sets."""
-    used = {signature.attributes for signature in capture_file.signatures}
-    used.update(*(graph.attributes for each in functions for graph in _graphs(each)))
-    sets = enumerate(capture_file.attributes)
-    dropped = {each.name for each in capture_file.functions} - {each.name for each in functions}
-    return replace(
-        capture_file,
-        functions=tuple(functions),
-        attributes=tuple(each if at in used else {} for at, each in sets),
-        definitions=tuple(d for d in capture_file.definitions if d.name not in dropped),
+    return sum(
+        len(graph) for each in function.instances for graph in (each.input, *each.partitions)
     )
