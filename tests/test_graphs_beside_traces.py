@@ -1,6 +1,5 @@
 """Traces without a capture file, with graphs in events files beside them, of real programs."""
 
-import gzip
 import struct
 import time
 from pathlib import Path
@@ -139,13 +138,10 @@ def _serialized(captured: Path) -> bytes:
     return max((bytes(data) for _, data, _ in recorded_graphs(run)), key=len)
 
 
-@pytest.mark.parametrize("form", ["binary", "gzip"])
-def test_a_named_graph_explains_what_the_trace_does_not(
-    form: str, captured: Path, tmp_path: Path
-) -> None:
+def test_a_named_graph_explains_what_the_trace_does_not(captured: Path, tmp_path: Path) -> None:
     data = _serialized(captured)
     file = tmp_path / "graph"
-    file.write_bytes(gzip.compress(data) if form == "gzip" else data)
+    file.write_bytes(data)
     run = ta.load(_bare(captured, tmp_path / "bare"), graphs=[file])
     certain = {finding.certainty for finding in ta.diagnose(run).findings}
     assert "likely" in certain

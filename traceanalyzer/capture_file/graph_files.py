@@ -18,7 +18,6 @@ from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph, par
 from traceanalyzer.errors import GraphFileError, TraceFormatError
 from traceanalyzer.format import printable, size_text
 from traceanalyzer.trace.discovery import RunFiles
-from traceanalyzer.trace.limits import inflate
 from traceanalyzer.trace.message import BrokenMessageError, Message, as_bytes
 from traceanalyzer.trace.tfevents import VersionSighting, recorded_graphs, version_of_producer
 
@@ -27,8 +26,6 @@ _FUNCTION_GRAPHS: Final = 4
 _PARTITIONS, _BEFORE = 1, 2
 _META_GRAPHS, _GRAPH_DEF = 2, 2  # fields of SavedModel and MetaGraphDef
 _MOST_BYTES: Final = 2 << 30  # protobuf's limit
-_INFLATED: Final = 64 << 20
-_GZIP: Final = b"\x1f\x8b"
 _EXPECTED: Final = (
     "give a SavedModel, a GraphDef (`tf.io.write_graph(..., as_text=False)`), or a RunMetadata"
 )
@@ -100,16 +97,12 @@ def read_graphs(paths: Sequence[str | Path]) -> ProgramGraphs:
 
 
 def _content(path: Path) -> memoryview:
-    """Return the bytes of a graph file or SavedModel folder, memory-mapped unless compressed."""
+    """Return the bytes of a graph file or SavedModel folder, memory-mapped."""
     if path.is_dir():
         path /= "saved_model.pb"
     if path.stat().st_size > _MOST_BYTES:
         msg = f"more than {size_text(_MOST_BYTES)}"
         raise TraceFormatError(msg)
-    with path.open("rb") as file:
-        if file.read(2) == _GZIP:
-            file.seek(0)
-            return memoryview(b"".join(inflate(file, path.stat().st_size, max_bytes=_INFLATED)))
     return np.memmap(path, np.uint8, mode="r").data if path.stat().st_size else memoryview(b"")
 
 
