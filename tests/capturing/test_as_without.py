@@ -141,20 +141,6 @@ def test_leaves_no_core(folder: Path) -> None:
     assert [file.name for file in folder.iterdir()] == [name]
 
 
-# -------------------------------------------------------------------- without a recorder
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("option", ["-E", "-OS"])
-def test_runs_where_options_keep_the_recorder_out(folder: Path, option: str) -> None:
-    name = script(folder, "import os, sys; print(sys.flags, sorted(os.environ))")
-    done = captured(["--python", f"{sys.executable} {option}", name], folder)
-    assert done.without_ours == finished([*PLAIN, option, name], folder)
-    [line] = done.ours
-    assert line.startswith(f"-{option[-1]} ")
-    assert line.endswith("nothing was recorded")
-
-
 PROCESSES = """
 import multiprocessing, sys
 

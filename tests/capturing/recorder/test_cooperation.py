@@ -206,7 +206,7 @@ def test_steps_of_a_program(tmp_path: Path) -> None:
         last=12,
     )
     [session] = done.records("session")
-    assert session["reason"] == "from step 10 of the program, to step 12"
+    assert session["reason"] == "from call 10 of step, to call 12"
     [trace] = done.traces().values()
     assert b"train" in trace
     assert b"graph_type" not in trace  # we leave the marking of steps to the program

@@ -156,15 +156,6 @@ def test_steps_are_calls_of_what_is_called_most(clock: Clock) -> None:
     assert window.over
 
 
-def test_steps_that_the_program_marks_count(clock: Clock) -> None:
-    window = StepsWindow(clock, 2, 2)
-    assert window.stepped() is None
-    assert not call(window, 5)
-    assert window.stepped() == Begin("from step 2 of the program")
-    assert not call(window, 5)
-    assert window.stepped() == End("to step 2")
-
-
 @pytest.mark.parametrize("asked", [{"kind": "whole"}, {"kind": "steps", "first": 1, "last": 10**9}])
 def test_no_window_outgrows_the_machine(clock: Clock, asked: dict[str, object]) -> None:
     window = window_of(asked, clock)

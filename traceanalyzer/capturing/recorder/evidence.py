@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from types import ModuleType
 from typing import Any, Callable
@@ -23,19 +21,12 @@ from .v1_sessions import Sessions
 from .windows import label_of
 
 _CALLS_BEFORE = 2
-# The callback `TensorBoard` marks only the steps that it profiles (files of Keras 3 and 2).
-_MARK_SOME = ("tensorboard.py", "callbacks.py")
 
 
 class EvidenceRecorder:
     def __init__(
-        self,
-        journal: JournalWriter,
-        dumps: Dumps,
-        before_call: Callable[[str], None],
-        before_step: Callable[[], None] | None,
+        self, journal: JournalWriter, dumps: Dumps, before_call: Callable[[str], None]
     ) -> None:
-        """Create all parts. `before_step` runs whenever the program marks the start of a step."""
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
@@ -43,7 +34,7 @@ class EvidenceRecorder:
         origins = Origins(frames)
         scopes = Scopes(frames, origins)
         self._signatures = Signatures(journal, frames, scopes)
-        self._steps = StepMarks(before_step)
+        self._steps = StepMarks()
         self._models = KerasModels()
         self._choices = GpuChoices(journal)
         self._strategies = Strategies(origins)
@@ -130,10 +121,8 @@ class StepMarks(RecorderPart):
     (framework/constant_op.py). Watching it takes 0.5 µs, so that module gets an unwatched copy.
     """
 
-    def __init__(self, stepped: Callable[[], None] | None) -> None:
-        """Create the marker. `stepped` runs whenever the program marks the start of a step."""
+    def __init__(self) -> None:
         super().__init__()
-        self._stepped = stepped
         self._counts: dict[tuple[int, str], int] = {}
         self._leader: tuple[int, str] | None = None
         self._open: Any = None
@@ -186,6 +175,3 @@ class StepMarks(RecorderPart):
         """Record that the program or a Keras callback marks steps itself."""
         if "step_num" in keywords:
             self._program_marks = True
-            maker = os.path.basename(sys._getframe(2).f_code.co_filename)
-            if self._stepped is not None and maker not in _MARK_SOME:
-                self._stepped()

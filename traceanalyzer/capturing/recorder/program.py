@@ -146,10 +146,7 @@ class Attachment:
             **environment_facts(),
         )
         recording = self._recording = Recording(self._settings, journal)
-        step = recording.before_step if self._settings.window["kind"] == "steps" else None
-        self._evidence = EvidenceRecorder(
-            journal, self._dumps, recording.before_function_call, step
-        )
+        self._evidence = EvidenceRecorder(journal, self._dumps, recording.before_function_call)
         self._evidence.install()
         recording.begin(self._evidence)
 

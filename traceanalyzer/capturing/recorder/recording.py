@@ -86,10 +86,6 @@ class Recording:
         if action is not None:
             self._do(action)
 
-    def before_step(self) -> None:
-        if not self._is_idle:
-            self._do(self._window.stepped())
-
     def finish(self, reason: str) -> None:
         """End and write the running session; any thread may call this, more than once.
 

@@ -1,7 +1,7 @@
 """Decides when to record, without side effects.
 
-A window's methods are called before functions and steps, and at intervals. Each returns whether to
-begin or end a session. These are the windows that a user can request; `auto_window` is the default.
+A window's methods are called before functions, and at intervals. Each returns whether to begin or
+end a session. These are the windows that a user can request; `auto_window` is the default.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Callable, NamedTuple, Union
 LOOK_EVERY_S = 0.25
 LEAST_FREE = 0.1  # of the machine's memory
 MOST_HEAP_BYTES = 2 << 30  # TensorFlow writes no trace of more than 2 GiB
-_MARKED = ""  # in place of a function's name: the steps that the program marks
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
@@ -84,10 +83,6 @@ class Window:
             label = self._labels[definition] = self._label_of(definition)
         count = self._counts[label] = self._counts.get(label, 0) + 1
         return self._counted(label, count)
-
-    def stepped(self) -> Action:
-        """Note that the program itself marks the beginning of a step."""
-        return None
 
     def looked(self, load: Load) -> Action:
         """End a session that has become too large."""
@@ -180,37 +175,23 @@ class TimeWindow(Window):
 
 
 class StepsWindow(Window):
-    """Records a range of steps, counted from 1.
-
-    A step is a call of the function that is called most often. If the program marks steps with
-    `tf.profiler.experimental.Trace(..., step_num=n)`, those steps count, whatever n is.
-    """
+    """Records a range of steps, which are calls of the most-called function, counted from 1."""
 
     def __init__(self, clock: Clock, first: int, last: int) -> None:
         super().__init__(clock)
         self._first, self._last = first, last
         self._leader: str | None = None
-        self._marked = 0
-
-    def stepped(self) -> Action:
-        self._marked += 1
-        return self._reached(_MARKED, self._marked)
 
     def why_nothing(self) -> str:
         name, count = max(self._counts.items(), key=lambda item: item[1], default=("", 0))
         times = "once" if count == 1 else f"{count} times"
         most = f"{name}, the most-called function, ran only {times}" if count else "no function ran"
-        said = f"the last marked step was {self._marked}" if self._marked else most
-        return f"step {self._first} was not reached: {said}"
+        return f"step {self._first} was not reached: {most}"
 
     def _counted(self, label: str, count: int) -> Action:
-        return None if self._marked and self._leader is None else self._reached(label, count)
-
-    def _reached(self, label: str, count: int) -> Action:
-        what, whose = ("step", "the program") if label == _MARKED else ("call", label)
         if self._leader is None and not self.over and count >= self._first:
             self._leader = label
-            return self._begin(f"from {what} {count} of {whose}")
+            return self._begin(f"from call {count} of {label}")
         if self._leader == label and self.recording and count > self._last:
-            return self._end(f"to {what} {self._last}")
+            return self._end(f"to call {self._last}")
         return None

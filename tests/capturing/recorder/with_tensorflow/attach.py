@@ -52,7 +52,7 @@ class Recorder:
         journal = JournalWriter(str(self._path))
         self.called: list[str] = []
         self.dumps = CountingDumps(str(folder / "graphs"), journal)
-        self.evidence = EvidenceRecorder(journal, self.dumps, self._called, None)
+        self.evidence = EvidenceRecorder(journal, self.dumps, self._called)
 
     def _called(self, name: str) -> None:
         self.called.append(name)
