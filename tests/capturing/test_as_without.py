@@ -4,7 +4,6 @@ import json
 import os
 import resource
 import signal
-import sys
 from pathlib import Path
 from textwrap import dedent
 
