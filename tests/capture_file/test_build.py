@@ -28,25 +28,24 @@ def tensor(dtype: str | None, device: str = GPU, **more: Any) -> dict[str, Any]:
     return {**parts, "resource": None, **more}
 
 
+FRAMES: dict[str, Any] = {"kind": "frames", "first": 0, "values": [STEP, MAIN]}
+SCOPES: dict[str, Any] = {"kind": "scopes", "first": 0, "values": [["/CPU:0", 0], ["/GPU:0", 1]]}
 FUNCTION = {
     "kind": "function",
     "name": "__inference_step_9",
     "nodes": ["x", "mm"],
-    "frame": [-1, 0],
+    "frames": [-1, 0],
     "scopes": [None, [0]],
-    "frames": [STEP],
-    "scope_pool": [["/CPU:0", 0]],
 }
 EAGER = {
     "kind": "eager",
-    "frames": [MAIN, STEP],
     "signatures": [
         {
             "op": "VarHandleOp",
             "is_function": False,
             "scope": "",
             "scope_frame": -1,
-            "frame": 0,
+            "frame": 1,
             "attributes": {"dtype": "float", "scale": float("inf")},
             "inputs": [],
             "outputs": [tensor("resource", resource=0, shape=[])],
@@ -55,9 +54,9 @@ EAGER = {
             "op": "__inference_step_9",
             "is_function": True,
             "scope": "/GPU:0",
-            "scope_frame": 0,
-            "scopes": [["/GPU:0", 0], ["/CPU:0", 1]],
-            "frame": 1,
+            "scope_frame": 1,
+            "scopes": [1, 0],
+            "frame": 0,
             "attributes": {},
             "inputs": [tensor("float"), tensor(None, "", shape=None)],
             "outputs": [],
@@ -137,10 +136,10 @@ def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) 
         'HAS = has_gpu() or shutil.which("nvidia-smi")\n'
     )
     lines = [[str(program), number, "<module>", 1] for number in (3, 5)]
-    function = {**FUNCTION, "frames": [STEP, *lines]}
-    function["scope_pool"] = [["/CPU:0", 1], ["/CPU:0", 2]]
+    frames = {**FRAMES, "values": [STEP, *lines]}
+    scopes = {**SCOPES, "values": [["/CPU:0", 1], ["/CPU:0", 2]]}
     asked = [[str(program), 1], [str(program), 2]]
-    write_journal(tmp_path, *finished(function, {"kind": "devices", "gpu_questions": asked}))
+    write_journal(tmp_path, *finished(frames, scopes, {"kind": "devices", "gpu_questions": asked}))
 
     found = build(tmp_path, "h")
 
@@ -173,6 +172,8 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
             {"kind": "attached", "tf_version": "2.21.0"},
             {"kind": "environment", "cpu_count": 2},
             session(None),
+            FRAMES,
+            SCOPES,
             FUNCTION,
             EAGER,
             SESSION_CONFIG,
@@ -259,7 +260,7 @@ class TestSessions:
 
 class TestDamage:
     def test_a_last_line_that_was_cut_is_passed_over(self, tmp_path: Path) -> None:
-        write_journal(tmp_path, FUNCTION, end='{"kind": "eager", "signat')
+        write_journal(tmp_path, FRAMES, SCOPES, FUNCTION, end='{"kind": "eager", "signat')
 
         found = build(tmp_path, "h")
 
@@ -267,7 +268,9 @@ class TestDamage:
         assert [note.id for note in found.notes] == ["recording_cut_short"]
 
     @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
-    @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, KERNELS, session(None)])
+    @pytest.mark.parametrize(
+        "record", [FRAMES, SCOPES, FUNCTION, EAGER, SESSION_CONFIG, session(None)]
+    )
     def test_wrong_values_never_do_more_than_a_note(
         self,
         tmp_path: Path,
@@ -275,7 +278,9 @@ class TestDamage:
         wrong: Any,  # noqa: ANN401
     ) -> None:
         for key in record.keys() - {"kind"}:
-            write_journal(tmp_path, *finished({**record, key: wrong}))
+            damaged = {**record, key: wrong}
+            whole = (FRAMES, SCOPES, FUNCTION, EAGER, SESSION_CONFIG, KERNELS, session(None))
+            write_journal(tmp_path, *finished(*(damaged if r is record else r for r in whole)))
 
             found = build(tmp_path, "h")
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -65,12 +66,13 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         source: Reads the program's source lines; None to leave them out.
         command: The capture's command line, as a list of words; None if there was none.
     """
-    journal, pools = read_journal(work / "journal.jsonl"), _Pools()
+    journal = read_journal(work / "journal.jsonl")
+    pools = _Pools(journal)
     if folder is None:
         traces = (session.get("trace") for session in journal.many["session"])
         folder = next((Path(trace).parent for trace in traces if isinstance(trace, str)), None)
     definitions: dict[str, Definition] = {}
-    for each in pools.all_of(pools.definition, journal.many["function"]):
+    for each in pools.records(Definition, journal.many["function"]):
         definitions.setdefault(each.name, each)
     functions, dump_notes = read_dumps(work / "graphs", pools.attributes, definitions)
     eager = pools.all_of(pools.eager, [journal.last["eager"]] if "eager" in journal.last else [])
@@ -130,7 +132,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         capture_file = _with_eager(capture_file, *eager)
     except DamagedDocumentError:
         pools.damaged += 1
-        capture_file = _with_eager(capture_file)
+        capture_file = _with_eager(replace(capture_file, definitions=()))
     damage = _notes(journal, pools.damaged)
     notes = (*capture_file.notes, *dump_notes, *damage, *source_notes)
     return bounded(replace(capture_file, notes=notes))
@@ -186,8 +188,6 @@ def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:
 
 
 # --- Records with lines and scopes ----------------------------------------------------------------
-#
-# Each record of the journal has its own lists of lines and scopes; a capture file has one of each.
 
 
 class _Place(NamedTuple):
@@ -200,29 +200,16 @@ class _Place(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """A `tf.device` scope, and the index of the line that opened it."""
+    """A `tf.device` scope, and the number of the line that opened it."""
 
     device: str
-    place: int
+    frame: int
     origin: int | None = None
 
 
-class _Function(msgspec.Struct):
-    """The lines and scopes of a function's nodes, as indices into `frames` and `scope_pool`."""
-
-    name: str
-    nodes: tuple[str, ...]
-    frame: list[int]
-    scopes: list[tuple[int, ...] | None]
-    frames: list[_Place]
-    scope_pool: list[_Request]
-    library: list[int] = []
-
-
 class _EagerOps(msgspec.Struct):
-    """The eager ops of a journal; signatures contain indices into `frames`."""
+    """The eager ops of a journal."""
 
-    frames: list[_Place]
     signatures: list[dict[str, Any]]
     resources: list[dict[str, Any]]
     sequences: tuple[document.EagerSequence, ...]
@@ -231,11 +218,31 @@ class _EagerOps(msgspec.Struct):
 class _Pools:
     """Reads the journal's records, and collects their frames, scopes, and attributes."""
 
-    def __init__(self) -> None:
+    def __init__(self, journal: Journal) -> None:
         self.attributes = AttributePool()
         self.damaged = 0  #: records that were left out
         self.frames: dict[Frame, int] = {}
-        self.scopes: dict[Scope, int] = {}
+        self._indices(self._values(list[_Place], journal.many["frames"]))
+        requests = self._values(list[_Request], journal.many["scopes"])
+        lines = range(UNKNOWN, len(self.frames))
+        self.scopes = [
+            Scope(device=device, frame=frame, origin=origin)
+            for device, frame, origin in takewhile(lambda each: each.frame in lines, requests)
+        ]
+
+    def _values(self, kind: type[list[_Record]], records: Iterable[Any]) -> list[_Record]:
+        """Return the values of a pool, up to the first record that is damaged or missing."""
+        found: list[_Record] = []
+        for each in records:
+            try:
+                values = record(kind, each["values"])
+            except NOT_AS_EXPECTED:
+                values = []
+            if not values or each.get("first") != len(found):
+                self.damaged += 1
+                break
+            found += values
+        return found
 
     def all_of(
         self, read: Callable[[dict[str, Any]], _Record], records: Iterable[dict[str, Any]]
@@ -253,30 +260,11 @@ class _Pools:
         """Read records that have the same fields in the journal and in the capture file."""
         return self.all_of(partial(record, kind), found)
 
-    def definition(self, found: dict[str, Any]) -> Definition:
-        function = record(_Function, found)
-        lines = function.library or function.frame
-        if not len(function.nodes) == len(function.frame) == len(function.scopes) == len(lines):
-            raise ValueError
-        frames = self._indices(function.frames)
-        scopes = [self._scope(request, frames) for request in function.scope_pool]
-        return Definition(
-            name=function.name,
-            nodes=function.nodes,
-            frames=tuple(_at(frames, at) for at in function.frame),
-            libraries=tuple(_at(frames, at) for at in function.library),
-            scopes=tuple(
-                None if stack is None else tuple(scopes[at] for at in stack)
-                for stack in function.scopes
-            ),
-        )
-
     def eager(self, found: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
         """Return the fields of `CaptureFile` that an `eager` record describes."""
         ops = record(_EagerOps, found)
-        frames = self._indices(ops.frames)
         return {
-            "signatures": tuple(self._signature(each, frames) for each in ops.signatures),
+            "signatures": tuple(map(self._signature, ops.signatures)),
             "resources": tuple(record(document.Resource, _known(each)) for each in ops.resources),
             "sequences": ops.sequences,
         }
@@ -304,20 +292,11 @@ class _Pools:
         )
         return [self.frames.setdefault(frame, len(self.frames)) for frame in frames]
 
-    def _scope(self, request: _Request, frames: Sequence[int]) -> int:
-        frame = _at(frames, request.place)
-        scope = Scope(device=request.device, frame=frame, origin=request.origin)
-        return self.scopes.setdefault(scope, len(self.scopes))
-
-    def _signature(self, found: dict[str, Any], frames: Sequence[int]) -> document.Signature:
-        requests = record(list[_Request], found.get("scopes", []))
-        lines = ("frame", "library", "scope_frame")
+    def _signature(self, found: dict[str, Any]) -> document.Signature:
         return record(
             document.Signature,
             {
                 **_known(found),
-                **{key: _at(frames, found.get(key, UNKNOWN)) for key in lines},
-                "scopes": [self._scope(request, frames) for request in requests],
                 "attributes": self.attributes.add(found["attributes"]),
                 "inputs": [*map(_known, found["inputs"])],
                 "outputs": [*map(_known, found["outputs"])],
@@ -328,7 +307,3 @@ class _Pools:
 def _known(found: dict[str, Any]) -> dict[str, Any]:
     """Return a record without its null values, so that the missing fields get their defaults."""
     return {key: value for key, value in found.items() if value is not None}
-
-
-def _at(pool: Sequence[int], index: int) -> int:
-    return UNKNOWN if index == UNKNOWN else pool[index]

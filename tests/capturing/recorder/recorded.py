@@ -150,11 +150,15 @@ class Recorded:
     def eager(self) -> Record:
         return self.of_kind("eager")[-1]
 
-    def mark(self, frames: list[Any], number: int) -> str | None:
+    def pool(self, kind: str) -> list[Any]:
+        """Return the values that records refer to by their numbers: `frames` or `scopes`."""
+        return [value for record in self.of_kind(kind) for value in record["values"]]
+
+    def mark(self, number: int) -> str | None:
         """Return the mark of a line; of a line without one, file and line."""
         if number < 0:
             return None
-        file, line = frames[number][:2]
+        file, line = self.pool("frames")[number][:2]
         return self.marks.get((file, line), f"{file}:{line}")
 
     def at(self, mark: str) -> list[Record]:
@@ -163,7 +167,7 @@ class Recorded:
         return [
             s
             for k, s in enumerate(self.eager["signatures"])
-            if k in ran and self.mark(self.eager["frames"], s["frame"]) == mark
+            if k in ran and self.mark(s["frame"]) == mark
         ]
 
     @cached_property
@@ -182,10 +186,12 @@ class Recorded:
         """Return a node's line, and its scopes: the devices asked for, and their lines."""
         found = self.function(function)
         k = found["nodes"].index(node)
-        frames = found["frames"]
-        within = [found["scope_pool"][n] for n in found["scopes"][k] or ()]
-        line = self.mark(frames, found["frame"][k])
-        return line, [(device, self.mark(frames, place)) for device, place, _ in within]
+        line = self.mark(found["frames"][k])
+        return line, [(device, self.mark(at)) for device, at, _ in self.scopes(found["scopes"][k])]
+
+    def scopes(self, numbers: list[int] | None) -> list[Any]:
+        """Return scopes: the device asked for, the number of the line, and whose device it is."""
+        return [self.pool("scopes")[number] for number in numbers or ()]
 
     def origin(self, number: int | None) -> str | None:
         """Return whose device a scope asks for: the name of a resource, an op, or what there is."""

@@ -57,7 +57,9 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
     kinds = [record["kind"] for record in recorded.journal]
     assert kinds[:3] == ["started", "attached", "environment"]
     assert kinds[-2:] == ["devices", "finished"]
-    assert set(kinds[3:-2]) == {"function", "error", "eager", "session_config"}
+    assert set(kinds[3:-2]) == {
+        *("frames", "scopes", "function", "error", "eager", "session_config")
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,12 +142,12 @@ def test_inputs_and_outputs(
     ],
 )
 def test_the_ops_of_a_line_in_order(recorded: Recorded, mark: str, ops: list[str]) -> None:
-    signatures, frames = recorded.eager["signatures"], recorded.eager["frames"]
+    signatures = recorded.eager["signatures"]
     found = [
         signatures[k]["op"]
         for sequence in recorded.sequences.values()
         for k in sequence
-        if recorded.mark(frames, signatures[k]["frame"]) == mark
+        if recorded.mark(signatures[k]["frame"]) == mark
     ]
     assert found == ops
 
@@ -180,8 +182,8 @@ def test_all_scopes_around_an_eager_op(
     recorded: Recorded, mark: str, scopes: list[tuple[str, str]]
 ) -> None:
     (found,) = recorded.at(mark)
-    frames = recorded.eager["frames"]
-    told = [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found["scopes"]]
+    within = recorded.scopes(found["scopes"])
+    told = [(asked, recorded.mark(frame)) for asked, frame, _ in within]
     assert told == scopes
 
 
@@ -196,11 +198,11 @@ def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:
     }
     for mark, owner in marks.items():
         found = [s for s in recorded.at(mark) if s["op"] == "Exp"]
-        assert {recorded.origin(s["scopes"][0][2]) for s in found} == {owner}, mark
+        assert {recorded.origin(recorded.scopes(s["scopes"])[0][2]) for s in found} == {owner}, mark
     function = recorded.function("__inference_in_scopes_of_others")
     for name, owner in {"variable": "kernel", "again": "kernel", "short": None}.items():
-        (first, *_) = function["scopes"][function["nodes"].index(f"{name}/Exp")]
-        assert recorded.origin(function["scope_pool"][first][2]) == owner, name
+        (first, *_) = recorded.scopes(function["scopes"][function["nodes"].index(f"{name}/Exp")])
+        assert recorded.origin(first[2]) == owner, name
 
 
 def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_program(
@@ -208,14 +210,14 @@ def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_progr
 ) -> None:
     """TensorFlow opens the scope anew, outside of the graph (`init_scope`)."""
     found = [s for s in recorded.at("lifted") if s["op"] == "VarHandleOp"]
-    opened = {recorded.mark(recorded.eager["frames"], s["scope_frame"]) for s in found}
+    opened = {recorded.mark(s["scope_frame"]) for s in found}
     assert ({s["scope"] for s in found}, opened) == ({_CPU}, {"lifted_scope"})
 
 
 def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> None:
     signatures = recorded.eager["signatures"]
     found = {
-        (recorded.mark(recorded.eager["frames"], signatures[r["signature"]]["frame"]), r["name"]): (
+        (recorded.mark(signatures[r["signature"]]["frame"]), r["name"]): (
             r["dtype"],
             r["shape"],
             r["bytes"],
@@ -235,17 +237,17 @@ def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> Non
 
 
 def test_of_what_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
-    frames, signatures = recorded.eager["frames"], recorded.eager["signatures"]
+    signatures = recorded.eager["signatures"]
     made = {r["name"]: signatures[r["signature"]]["library"] for r in recorded.eager["resources"]}
-    assert recorded.mark(frames, made["of_library"]) == "library_variable"
-    assert recorded.mark(frames, made["kernel"]) is None
+    assert recorded.mark(made["of_library"]) == "library_variable"
+    assert recorded.mark(made["kernel"]) is None
     (by_library,), (own,) = recorded.at("exp_library_call"), recorded.at("exp_helper")
-    assert recorded.mark(frames, by_library["library"]) == "library_op"
-    assert recorded.mark(frames, own["library"]) is None
+    assert recorded.mark(by_library["library"]) == "library_op"
+    assert recorded.mark(own["library"]) is None
     record = recorded.function("__inference_step")
-    lines = dict(zip(record["nodes"], record["library"], strict=True))
-    assert recorded.mark(record["frames"], lines["Exp"]) == "library_op"
-    assert recorded.mark(record["frames"], lines["MatMul"]) is None
+    lines = dict(zip(record["nodes"], record["libraries"], strict=True))
+    assert recorded.mark(lines["Exp"]) == "library_op"
+    assert recorded.mark(lines["MatMul"]) is None
 
 
 def test_a_call_binds_what_the_function_has_captured(recorded: Recorded) -> None:
@@ -306,8 +308,8 @@ def test_a_scope_that_tensorflow_opened_is_not_the_users(recorded: Recorded) -> 
     ((_, opened),) = recorded.node("__inference_with_python", "EagerPyFunc")[1]
     assert opened is not None
     assert "script_ops.py" in opened
-    found = recorded.function("__inference_with_python")
-    assert [f[3] for f in found["frames"] if f[0].endswith("script_ops.py")] == [0]
+    found = recorded.pool("frames")
+    assert {f[3] for f in found if f[0].endswith("script_ops.py")} == {0}
 
 
 def test_memory_that_ran_out_and_its_handler(recorded: Recorded) -> None:

@@ -105,7 +105,7 @@ class EagerRecorder(RecorderPart):
             self._set(self._counting if on else self._original, self._light)
 
     def write(self) -> None:
-        self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
+        self._signatures.write(self._sequences.found)
 
     def _set(self, everywhere: Any, in_creating_modules: Any) -> None:
         if self._undo:  # is installed

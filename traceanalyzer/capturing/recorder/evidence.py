@@ -10,7 +10,7 @@ from .dumps import Dumps
 from .eager import EagerRecorder
 from .environment import GpuChoices, device_facts, foreign_kernels
 from .errors import ErrorRecorder
-from .frames import FramePool
+from .frames import FramePool, Pool
 from .functions import FunctionRecorder
 from .hooks import JournalWriter, RecorderPart, loaded
 from .keras_models import KerasModels
@@ -30,16 +30,16 @@ class EvidenceRecorder:
         self._journal = journal
         self._dumps = dumps
         self._before_call = before_call
-        frames = FramePool()
+        frames, scope_pool = FramePool(journal), Pool(journal, "scopes")
         origins = Origins(frames)
         scopes = Scopes(frames, origins)
-        self._signatures = Signatures(journal, frames, scopes)
+        self._signatures = Signatures(journal, frames, scopes, scope_pool)
         self._steps = StepMarks()
         self._models = KerasModels()
         self._choices = GpuChoices(journal)
         self._strategies = Strategies(origins)
         self._sessions = Sessions(journal, dumps, before_call)
-        self._functions = FunctionRecorder(journal, frames, dumps, self._defined)
+        self._functions = FunctionRecorder(journal, frames, scope_pool, dumps, self._defined)
         self._eager = EagerRecorder(
             journal, self._signatures, scopes, self._called, dumps, self._functions.stand_in
         )

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import CodeType, FrameType
 from typing import Any, Iterable, Iterator, Tuple
 
-from .hooks import loaded
+from .hooks import JournalWriter, loaded
 
 Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
 
@@ -136,17 +136,42 @@ def user_places(frame: FrameType | None) -> list[Frame]:
     return [(*place, 1) for place in found if place is not None]
 
 
-class FramePool:
-    """Assigns a number to each distinct frame."""
+class Pool:
+    """Numbers the distinct values that records of the journal refer to, from 0."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[Frame, int] = {}
+    def __init__(self, journal: JournalWriter, kind: str) -> None:
+        self._journal = journal
+        self._kind = kind
+        self._numbers: dict[Any, int] = {}
+        self._written = 0
+        self._lock = threading.RLock()
+
+    def number(self, value: Any) -> int:
+        found = self._numbers.get(value)
+        if found is None:
+            with self._lock:
+                found = self._numbers.setdefault(value, len(self._numbers))
+        return found
+
+    def write(self) -> None:
+        """Journal the new values. Call this before a record that may refer to them."""
+        with self._lock:
+            new = list(itertools.islice(self._numbers, self._written, None))
+            if new:
+                self._journal.write(self._kind, first=self._written, values=new)
+                self._written += len(new)
+
+
+class FramePool(Pool):
+    """Numbers the distinct frames."""
+
+    def __init__(self, journal: JournalWriter) -> None:
+        super().__init__(journal, "frames")
         # By code and instruction, which is faster than by path. Codes are kept: ids are reused.
         self._known: dict[tuple[int, int], tuple[int, CodeType]] = {}
 
     def add(self, file: str, line: int, name: str) -> int:
-        key = (_absolute(file), line, name, int(is_user_file(file)))
-        return self._numbers.setdefault(key, len(self._numbers))
+        return self.number((_absolute(file), line, name, int(is_user_file(file))))
 
     def add_frame(self, frame: FrameType | None) -> int:
         """Return the number of a running frame; -1 if there is none or its source is unknown."""
@@ -165,7 +190,3 @@ class FramePool:
 
     def frame(self, number: int) -> Frame | None:
         return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
-
-    def to_list(self) -> list[Frame]:
-        """Return the frames in the order of their numbers."""
-        return list(self._numbers)

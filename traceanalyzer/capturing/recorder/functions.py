@@ -18,7 +18,7 @@ import sys
 from typing import Any, Callable, Iterable
 
 from .dumps import OF_DATASETS, Dumps, session_graph
-from .frames import GENERATED, FramePool, user_and_library, user_frame
+from .frames import GENERATED, FramePool, Pool, user_and_library, user_frame
 from .hooks import JournalWriter, RecorderPart
 from .origins import locations
 
@@ -31,17 +31,18 @@ class FunctionRecorder(RecorderPart):
     def __init__(
         self,
         journal: JournalWriter,
-        scope_frames: FramePool,
+        frames: FramePool,
+        scopes: Pool,
         dumps: Dumps,
         defined: Callable[[str], None],
     ) -> None:
-        """Create the recorder. `scope_frames` resolves the frame numbers of `origins.locations`."""
         super().__init__()
         self.op_types: set[str] = set()
         # The earlier function that represents a repeated one, by its name.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
-        self._scope_frames = scope_frames
+        self._frames = frames
+        self._scopes = scopes
         self._dumps = dumps
         self._defined = defined
         self._alike: dict[tuple[Any, ...], list[str]] = {}  # recorded functions, by their contents
@@ -79,10 +80,32 @@ class FunctionRecorder(RecorderPart):
             if self.is_repeated(name, graphs[0]):
                 self._dumps.repeated(name)
                 return
-            found = _lines(name, graphs, self._scope_frames)
-            self._journal.write("function", **found)
+            nodes = self._lines(graphs)
+            users, libraries, scopes = zip(*nodes.values()) if nodes else ((), (), ())
+            found = {"frames": users, "libraries": libraries, "scopes": scopes}
+            self._frames.write()
+            self._scopes.write()
+            self._journal.write("function", name=name, nodes=list(nodes), **found)
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(name)
+
+    def _lines(self, graphs: Iterable[Any]) -> dict[str, Any]:
+        """Return the numbers of each node's line, its library's line, and its scopes, by name."""
+        # Ops of a loaded function have no traceback: the line that loads it takes their place.
+        here = self._frames.add_frame(user_frame(sys._getframe(1)))
+        nodes: dict[str, Any] = {}
+        for graph in graphs:
+            for op in graph.get_operations():
+                user, library = (
+                    -1
+                    if place is None
+                    else self._frames.add(place.filename, place.lineno, place.name)
+                    for place in _places(op.traceback)
+                )
+                scopes = [self._scopes.number(scope) for scope in locations(op)]
+                found = here if op.traceback is None else user, library, scopes or None
+                nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, None)
+        return nodes
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:
@@ -122,39 +145,3 @@ def _places(traceback: Any) -> tuple[Any, Any]:
     outwards = (stack[k] for k in range(len(stack) - 1, -1, -1))
     # A frame that still names a generated file has no known source.
     return user_and_library((f.filename, f) for f in outwards if GENERATED not in f.filename)
-
-
-def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> dict[str, Any]:
-    frames = FramePool()
-    # Ops of a loaded function have no traceback: the line that loads it takes their place.
-    here = frames.add_frame(user_frame(sys._getframe(1)))
-    places = scope_frames.to_list()
-    scope_numbers: dict[tuple[str, int, int | None], int] = {}
-
-    def scope_number(device: str, place: int, origin: int | None) -> int:
-        known = 0 <= place < len(places)
-        frame = frames.add(*places[place][:3]) if known else -1
-        return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
-
-    def number(frame: Any) -> int:
-        return -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)
-
-    nodes: dict[str, tuple[int, int, tuple[int, ...]]] = {}
-    for graph in graphs:
-        for op in graph.get_operations():
-            user, library = map(number, _places(op.traceback))
-            found = (
-                here if op.traceback is None else user,
-                library,
-                tuple(scope_number(*scope) for scope in locations(op)),
-            )
-            nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
-    return {
-        "name": name,
-        "nodes": list(nodes),
-        "frame": [line for line, _, _ in nodes.values()],
-        "library": [line for _, line, _ in nodes.values()],
-        "scopes": [list(scopes) or None for _, _, scopes in nodes.values()],
-        "frames": frames.to_list(),
-        "scope_pool": list(scope_numbers),
-    }

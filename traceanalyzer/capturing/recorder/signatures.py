@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, Iterable, Optional, Sequence, Tuple
 
 from .attributes import RESOURCE, InputTypes, bytes_of, flat, shape, text
-from .frames import FramePool, outwards, user_and_library
+from .frames import FramePool, Pool, outwards, user_and_library
 from .hooks import JournalWriter, loaded
 from .origins import UNKNOWN, origin_of_outputs
 from .scopes import Scopes
@@ -36,7 +36,9 @@ Caller = Optional[FrameType]  # the user's frame
 class Signatures:
     """Describes each distinct eager op once."""
 
-    def __init__(self, journal: JournalWriter, frames: FramePool, scopes: Scopes) -> None:
+    def __init__(
+        self, journal: JournalWriter, frames: FramePool, scopes: Scopes, scope_pool: Pool
+    ) -> None:
         self.numbers: dict[Key, int] = {}
         self.types = InputTypes()
         # The origin of the device of each signature's outputs.
@@ -45,6 +47,7 @@ class Signatures:
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
+        self._scope_pool = scope_pool
         self._lock = threading.RLock()
         self._signatures: list[dict[str, Any]] = []
         self._codes: list[CodeType | None] = []  # kept, so that their ids are not reused
@@ -55,14 +58,12 @@ class Signatures:
         # Inputs whose dtype only the outputs show, each with the attribute that is its dtype.
         self._unknown: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields of the journal's `eager` record."""
+    def write(self, sequences: list[dict[str, Any]]) -> None:
         with self._lock:
-            return {
-                "signatures": list(self._signatures),
-                "resources": list(self._resources),
-                "frames": self._frames.to_list(),
-            }
+            found = {"signatures": list(self._signatures), "resources": list(self._resources)}
+        self._frames.write()
+        self._scope_pool.write()
+        self._journal.write("eager", sequences=sequences, **found)
 
     def op_types(self) -> set[str]:
         """Return the types of all ops, and the names of functions that were called."""
@@ -175,7 +176,7 @@ class Signatures:
                     # Other lines of the library may make ops of the same signature.
                     "library": self._frames.add_frame(user_and_library(places)[1]),
                     "scope_frame": self._scopes.local.frame,
-                    "scopes": scopes,
+                    "scopes": [self._scope_pool.number(scope) for scope in scopes],
                     "outputs": [],
                 }
             )

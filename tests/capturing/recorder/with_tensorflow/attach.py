@@ -61,6 +61,9 @@ class Recorder:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
+    def scopes(self) -> list[list[Any]]:
+        return [value for record in self.of_kind("scopes") for value in record["values"]]
+
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
@@ -227,7 +230,8 @@ def test_a_strategy_that_is_given_no_devices_has_those_of_the_machine(
     tf.distribute.MirroredStrategy(devices).run(lambda: tf.exp([1.0]))
     recorder.evidence.session_stopped()
     signatures = recorder.of_kind("eager")[-1]["signatures"]
-    assert {s["scopes"][0][2] for s in signatures if s["op"] == "Exp"} == {origin}
+    scopes = recorder.scopes()
+    assert {scopes[s["scopes"][0]][2] for s in signatures if s["op"] == "Exp"} == {origin}
 
 
 def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything
@@ -299,7 +303,8 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
         tf.compat.v1.Session(graph=graph).run(made)
     recorder.evidence.finish()
     found = {f["name"]: f for f in recorder.of_kind("function")}
-    assert {name: "cpu" in f["scope_pool"][0][0] for name, f in found.items()} == {
+    scopes = recorder.scopes()
+    assert {name: "cpu" in scopes[f["scopes"][0][0]][0] for name, f in found.items()} == {
         "": True,
         "unknown_graph#1": False,
     }
