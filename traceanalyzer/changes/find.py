@@ -66,7 +66,13 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
     failed = next(filter(None, map(failure, captured)), None)
     if (failed is not None and failed.missing) or any(each.gpus for each in captured):
         return tuple(found)
-    return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
+    others = [change for change in found if change.kind != "gpu"]
+    gpu = [change for change in found if change.kind == "gpu"]
+    return (*others, *(replace(c, title=_also(c.title)) for c in gpu))
+
+
+def _also(title: str) -> str:
+    return f"Make a GPU visible here: {title[:1].lower()}{title[1:]}"
 
 
 def moves_ops(changes: Sequence[Change]) -> bool:
@@ -83,7 +89,7 @@ def _record(*, is_cause_unknown: bool, gpu_used: bool) -> Change:
         kind="record",
         title="Record a capture" + (" to find the cause" if is_cause_unknown else ""),
         detail=detail,
-        instead="traceanalyzer capture train.py",
+        instead="traceanalyzer capture script.py",
         why="A trace alone does not contain the data that determines placement.",
         effort="command",
     )

@@ -28,7 +28,7 @@ _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
 _MOST_PARTS: Final = 20
 _MOST_SCOPES: Final = 3  # named in a detail
-_RECORD: Final = "traceanalyzer capture train.py"
+_RECORD: Final = "traceanalyzer capture script.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
 _OPTIMIZER: Final = re.compile(r"^(?:\w+/)?(?P<optimizer>[A-Z][A-Za-z]+)(?:_\d+)?/")
 

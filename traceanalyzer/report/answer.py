@@ -58,8 +58,11 @@ def to_do(facts: PageFacts) -> Text:
     if not facts.changes:
         before, is_next, after = t.phrase(_advice(facts)).partition("NEXT")
         return (*t.prose(before), _NEXT, *t.prose(after)) if is_next else t.prose(before)
-    is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
-    return (*([t.phrase("placed_well"), " "] if is_placed_well else []), *_change(facts))
+    if facts.kind != "D":
+        return _change(facts)
+    is_placed_well = not moves_ops(facts.changes)
+    placed_well = (t.phrase("placed_well"), " ") if is_placed_well else ()
+    return (*_no_gpu(facts), " ", *placed_well, *_change(facts))
 
 
 def _advice(facts: PageFacts) -> str:
@@ -106,12 +109,11 @@ def _change(facts: PageFacts) -> Text:
         said = t.fill("{} Most likely: {}; check with {}.", said, t.prose(named), check)
     saved = saving_text(change.saving)
     if saved:
-        how = "A fix saves" if change.kind == "find_cause" else "It saves"
-        if change.saving.kind == "proxy":
-            how = "Its op takes" if len(change.op_ids) == 1 else "Its ops take"
-            if 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
-                saved = (*saved, " over all threads")
-        said = t.fill("{} {} {}.", said, how, saved)
+        what = "A fix" if change.kind == "find_cause" else "It"
+        is_proxy, cpu_ops_us = change.saving.kind == "proxy", facts.part_us("cpu_op")
+        if is_proxy and 0 < cpu_ops_us < (change.saving.high_us or 0):
+            saved = (*saved, " over all threads")
+        said = t.fill("{} {} {} {}.", said, what, "frees" if is_proxy else "saves", saved)
     return said
 
 
@@ -210,25 +212,16 @@ def _fine(facts: PageFacts) -> Text:
 def _shares(facts: PageFacts) -> Text:
     if not facts.has_gpu_times or not facts.step_us:
         return ()
-    took = {kind: facts.part_us(kind) / facts.step_us for kind in PARTS}
-    took = {kind: share for kind, share in took.items() if share >= _WORTH_NAMING}
-    unknown = took.pop("unknown", None)
-    said: Text = ()
-    if took:
-        a_step = " The mean step, {}, is {}." if facts.steps > 1 else " The {} step is {}."
-        most = sorted(took, key=lambda kind: -took[kind])[:4]
-        parts = t.listing(
-            [(t.part(took[kind]), f" {t.word('part', kind)}") for kind in most], most=4
-        )
-        template = a_step if facts.has_steps else " The recorded time, {}, is {}."
-        said = t.fill(template, t.time(facts.step_us), parts)
-    if unknown:
-        of = "a step" if facts.has_steps else "the recording"
-        device = f"{'the' if len(facts.devices) == 1 else 'a'} {facts.used[0]}"
-        idle = "{} For {} ({}) of {}, {} is idle, and the trace does not show why."
-        lost = t.time(unknown * facts.step_us)
-        said = t.fill(idle, said, lost, t.part(unknown), of, device)
-    return said
+    shares = {kind: facts.part_us(kind) / facts.step_us for kind in PARTS}
+    shares = {kind: share for kind, share in shares.items() if share >= _WORTH_NAMING}
+    most = sorted(shares, key=lambda kind: -shares[kind])[:4]
+    most.sort(key=lambda kind: kind == "unknown")
+    names = {kind: t.word("part", kind) for kind in most} | {"unknown": "idle for unknown reasons"}
+    named = [(t.part(shares[kind]), f" {names[kind]}") for kind in most]
+    template = " The recorded time, {}, is {}."
+    if facts.has_steps:
+        template = " The mean step, {}, is {}." if facts.steps > 1 else " The {} step is {}."
+    return t.fill(template, t.time(facts.step_us), t.listing(named, most=4)) if named else ()
 
 
 def _without_gpu(facts: PageFacts) -> Text:
@@ -276,18 +269,18 @@ def _predicted(facts: PageFacts) -> Text:
         said += f"all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else "the op"
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; the device of {counts.unknown:,} is unknown" if counts.unknown else ""
-    return (f"{said}{unknown}. ", *_here(facts), *_no_gpu(facts))
+    return (f"{said}{unknown}.", *_in_this_run(facts))
 
 
-def _here(facts: PageFacts) -> Text:
+def _in_this_run(facts: PageFacts) -> Text:
     """State what the ops that would stay on the CPU, and a step, cost in this run."""
     stay, costs = facts.stay_on_cpu, []
     if stay:
-        they = "they take" if len(stay) > 1 else "it takes"
-        costs.append(t.fill("{} {}", they, facts.host_time(stay)))
+        they_take = f"those {len(stay):,} take" if len(stay) > 1 else "that op takes"
+        costs.append(t.fill("{} {}", they_take, facts.host_time(stay)))
     if facts.has_steps and facts.step_us:
         costs.append(t.fill("a step takes {}", t.time(facts.step_us)))
-    return t.fill("Here, {}. ", t.listing(costs)) if costs else ()
+    return t.fill(" In this run, {}.", t.listing(costs)) if costs else ()
 
 
 def _nothing(facts: PageFacts) -> Text:

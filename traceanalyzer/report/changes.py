@@ -38,8 +38,12 @@ def changes(facts: PageFacts) -> b.Section | None:
         )
         for change in facts.changes[:_MOST_CHANGES]
     )
-    section = b.Section(id="changes", title="What to change", blocks=(b.Changes(rows=rows),))
-    return section if rows else None
+    if not rows:
+        return None
+    saved_us = [change.saving.high_us for change in facts.changes if change.saving.high_us]
+    order = () if saved_us == sorted(saved_us, reverse=True) else (t.phrase("order_of_changes"),)
+    blocks = (b.Changes(rows=rows),)
+    return b.Section(id="changes", title="What to change", summary=order, blocks=blocks)
 
 
 def _shown(change: Change) -> dict[str, Any]:
@@ -71,7 +75,7 @@ def saving_text(saving: Saving) -> b.Text:
     if saving.high_us is None or saving.kind == "none":
         return ()
     per = {"step": " per step", "run": " in total", "once": ", once"}[saving.per]
-    form = "{} of host time{}" if saving.kind == "proxy" else "up to {}{}"
+    form = "up to {} of host time{}" if saving.kind == "proxy" else "up to {}{}"
     return t.fill(form, t.time(saving.high_us), per)
 
 

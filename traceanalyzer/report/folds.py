@@ -19,6 +19,7 @@ from traceanalyzer.units import PS_PER_US
 
 _NO_GPU: Final = "no_gpu_visible"
 _BY_DESIGN: Final = ("by-design", "These belong on the CPU")
+_INPUT: Final = "The input pipeline, which belongs on the CPU"
 _ONCE: Final = ("once", "These run on the CPU, but not in each step")
 _OTHERS: Final = ("other-findings", "These run on the CPU, but are not worth a change")
 
@@ -68,8 +69,10 @@ def _findings(facts: PageFacts) -> Iterator[b.Fold]:
             for finding in findings
         )
         every = sorted({op_id for finding in findings for op_id in finding.op_ids})
+        is_input = {finding.cause for finding in findings} == {"host_pipeline"}
+        named = summary((_INPUT if is_input else title,), every)
         if blocks:
-            yield b.Fold(summary=summary((title,), every), blocks=blocks, id=fold_id)
+            yield b.Fold(summary=named, blocks=blocks, id=fold_id)
 
 
 def _checked(facts: PageFacts) -> Iterator[b.Fold]:

@@ -323,9 +323,9 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         row |= {"steps": gaps.steps or None, "gaps": gaps.count}
         rows.append(row | {"each_us": total_us / gaps.count, "total_us": total_us})
     is_program = all(device is None for _, device in devices)
-    what = "Time in which the program's thread waited" if is_program else "Idle time of devices"
-    alike = "before the same op" if is_unknown else "with the same main reason"
-    caption = f"{what}. Gaps {alike} share a row."
+    when = "When the program's thread waited" if is_program else "When devices were idle"
+    alike = "before the same op" if is_unknown else "for the same main reason"
+    caption = f"{when}. Each row sums the times {alike}."
     yield table_of("gaps", rows, len(found), table_id="gaps", caption=(caption,), ids=ids)
 
 
@@ -336,8 +336,10 @@ def _op(host: Host, row: int) -> str:
 
 def _next(host: Host, event: int) -> str | None:
     work = host.timeline.work
-    if work is None or event < 0:
+    if work is None:
         return None
+    if event < 0:
+        return "(end of the recording)"
     transfer, row = int(work.transfer[event]), int(work.row[event])
     if transfer >= 0:
         return transfer_words(str(host.tables.transfers["direction"].iloc[transfer]))
