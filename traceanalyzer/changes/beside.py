@@ -131,7 +131,9 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
         code = step.several_per_call
         yield _change("handed_over", waited_ps, step.step_ps, instead=code)
     else:
-        yield _change("waits", waited_ps, step.step_ps)
+        is_prefetched = diagnosis.run.stages["stage"].astype(str).str.contains("Prefetch").any()
+        case = "waits_despite_prefetch" if is_prefetched else "waits"
+        yield _change(case, waited_ps, step.step_ps)
 
 
 def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:

@@ -51,7 +51,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     if run.hosts and not capture_files and needs_lines:
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), len(found))
         found.insert(at + 1, _record(is_cause_unknown=bool(unknown), gpu_used=run.gpu_used))
-    return in_order(diagnosis, _shown(found, run))
+    return in_order(diagnosis, _shown([_with_line(c, sources) for c in found], run))
 
 
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
@@ -78,6 +78,12 @@ def _also(title: str) -> str:
 def moves_ops(changes: Sequence[Change]) -> bool:
     """Return whether any change to the program moves ops to a GPU."""
     return any(change.is_by_placement and change.kind != "gpu" for change in changes)
+
+
+def _with_line(change: Change, sources: Sources) -> Change:
+    if change.place is None or change.edits:
+        return change
+    return replace(change, line_text=sources.line(*change.place))
 
 
 def _record(*, is_cause_unknown: bool, gpu_used: bool) -> Change:

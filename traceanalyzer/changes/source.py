@@ -36,6 +36,11 @@ class Sources:
         source = self._sources.get(file, {}).get(line)
         return source if source is not None and source.nodes else None
 
+    def line(self, file: str, line: int) -> str:
+        """Return the text of a line, or "" if it was not recorded."""
+        source = self._sources.get(file, {}).get(line)
+        return "" if source is None else source.statement.text[line - source.statement.line]
+
     def call(self, file: str, line: int, *names: str) -> tuple[ParsedStatement, ast.Call] | None:
         """Return the statement at a line and its only call of these functions, or None."""
         source = self.at(file, line)

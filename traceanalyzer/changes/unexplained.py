@@ -168,6 +168,9 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         for fix in fixes
         if fix.code not in edited
     ]
+    certain = [each for each in every if not is_doubtful(each)] or every[:1]
+    steps = [*dict.fromkeys(filter(None, (obstacle_fix(each).title for each in certain)))]
+    steps[1:] = [f"{step[:1].lower()}{step[1:]}" for step in steps[1:]]
     has_gpu = any(host.tables.facts.accelerators for host in diagnosis.run.hosts)
     # A capture shows whether the others apply. The last cause is that there is no GPU.
     possible = _CHECKS["no_gpu"][: 1 if capture_files else -1 if has_gpu else None]
@@ -175,7 +178,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     return Change(
         id=first.id,
         kind="gpu",
-        title=(every and obstacle_fix(every[0]).title) or "Find out why TensorFlow sees no GPU",
+        title="; ".join(steps) or "Find out why TensorFlow sees no GPU",
         detail="; ".join(each.text.rstrip(".") for each in every)
         or f"{counted(len(possible), 'possible cause')}, each with a check",
         place=(lines[0][0].file, lines[0][0].line) if lines else None,

@@ -62,6 +62,7 @@ class Change(Record):
     place: Place | None = None  # the line to edit
     also: tuple[Place, ...] = ()  # further lines to edit
     edits: tuple[Edit, ...] = ()
+    line_text: str = ""  # the text of the line to edit, if there are no edits
     instead: str = ""  # code or text to show if there are no edits
     why: str = ""
     around: str = ""  # advice beside the edits; a workaround if the line is inside a library

@@ -55,14 +55,13 @@ def to_do(facts: PageFacts) -> Text:
     """Return the advice after the verdict: the first change, or where to look."""
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
-    if not facts.changes:
+    if facts.changes:
+        is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
+        advice = (*([t.phrase("placed_well"), " "] if is_placed_well else []), *_change(facts))
+    else:
         before, is_next, after = t.phrase(_advice(facts)).partition("NEXT")
-        return (*t.prose(before), _NEXT, *t.prose(after)) if is_next else t.prose(before)
-    if facts.kind != "D":
-        return _change(facts)
-    is_placed_well = not moves_ops(facts.changes)
-    placed_well = (t.phrase("placed_well"), " ") if is_placed_well else ()
-    return (*_no_gpu(facts), " ", *placed_well, *_change(facts))
+        advice = (*t.prose(before), *([_NEXT] if is_next else []), *t.prose(after))
+    return (*_no_gpu(facts), " ", *advice) if facts.kind == "D" else advice
 
 
 def _advice(facts: PageFacts) -> str:
@@ -95,8 +94,7 @@ def _change(facts: PageFacts) -> Text:
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
     said: Text = (_NEXT, " ", title)
     if change.place is not None:
-        file, number = change.place
-        said = t.fill("{} ({})", said, Line(file=file, line=number))
+        said = t.fill("{} ({})", said, Line(file=change.place[0], line=change.place[1]))
     said = (*said, ".")
     if change.candidates and change.kind == "gpu":
         key = "why_no_gpu" if _has_gpu(facts) else "why_no_gpu_or_none"
@@ -110,8 +108,8 @@ def _change(facts: PageFacts) -> Text:
     saved = saving_text(change.saving)
     if saved:
         what = "A fix" if change.kind == "find_cause" else "It"
-        is_proxy, cpu_ops_us = change.saving.kind == "proxy", facts.part_us("cpu_op")
-        if is_proxy and 0 < cpu_ops_us < (change.saving.high_us or 0):
+        is_proxy = change.saving.kind == "proxy"
+        if is_proxy and 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
             saved = (*saved, " over all threads")
         said = t.fill("{} {} {} {}.", said, what, "frees" if is_proxy else "saves", saved)
     return said

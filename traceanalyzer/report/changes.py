@@ -48,10 +48,12 @@ def changes(facts: PageFacts) -> b.Section | None:
 
 def _shown(change: Change) -> dict[str, Any]:
     """Return the fields that a change's row and card share."""
+    # No certainty applies to a change that only finds out more.
+    asks = change.kind == "record" or (change.kind == "gpu" and change.candidates)
     return {
         "title": t.prose(change.title),
         "where": (_where(change),),
-        "certainty": None if change.kind == "record" else change.certainty,
+        "certainty": None if asks else change.certainty,
     }
 
 
@@ -130,6 +132,9 @@ def _edits(change: Change) -> Iterator[b.Block]:
     for e in change.edits:
         yield b.Diff(file=e.file, line=e.line, old=e.old, new=e.new, is_verified=is_verified)
     if not change.edits:
+        if change.place and change.line_text:
+            at = change.place
+            yield b.Source(file=at[0], first_line=at[1], lines=(change.line_text,))
         yield from _instead(change.instead)
     if also:
         places = t.listing(((b.Line(file=file, line=line),) for file, line in also), most=5)

@@ -323,9 +323,8 @@ def gap_table(run: Run) -> Iterator[b.Table]:
         row |= {"steps": gaps.steps or None, "gaps": gaps.count}
         rows.append(row | {"each_us": total_us / gaps.count, "total_us": total_us})
     is_program = all(device is None for _, device in devices)
-    when = "When the program's thread waited" if is_program else "When devices were idle"
-    alike = "before the same op" if is_unknown else "for the same main reason"
-    caption = f"{when}. Each row sums the times {alike}."
+    what = "Waits of the program's thread" if is_program else "Idle time of devices"
+    caption = f"{what}, by {'the op that ended it' if is_unknown else 'its main reason'}."
     yield table_of("gaps", rows, len(found), table_id="gaps", caption=(caption,), ids=ids)
 
 

@@ -265,7 +265,7 @@ export class Painter {
       context.fillStyle = palette!.paper;
       context.fillRect(0, top, left, row - 1);
     }
-    const note = lane.is_program ? "your program" : (lane.device ?? "").replace(/^\/device:/, "");
+    const note = lane.is_program ? "program's thread" : (lane.device ?? "").replace(/^\/device:/, "");
     context.textAlign = "left";
     context.textBaseline = "alphabetic";
     context.font = `12px ${palette!.font}`;
