@@ -219,7 +219,7 @@ def test_time_of_a_jax_program_without_a_reason_has_a_next_step(tmp_path: Path) 
     page = read(tmp_path, gpu(0)(stream(1)(*kernels)), host(PIPELINE))
 
     assert "idle for unknown reasons" in said(page)
-    assert "look for code that waits for a result in each step" in said(page)
+    assert "code that waits for a result" in said(page)
 
 
 def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
