@@ -18,6 +18,7 @@ from tests.traces import (
     launch,
     line,
     old_steps,
+    plane,
     ps,
     ref,
     step,
@@ -77,6 +78,21 @@ def test_a_step_that_two_gpus_did_in_turn_does_not_last_from_one_to_the_other() 
     assert steps(
         gpu(0)(old_steps(("train 500", us(0, 10)))), gpu(1)(old_steps(("train 500", us(300, 12))))
     ) == [(0, "train", 0, 10 * US, "line Steps"), (0, "train", 300 * US, 12 * US, "line Steps")]
+
+
+def test_the_steps_of_tpus_are_what_they_run_and_not_what_the_host_calls_long_before() -> None:
+    """The host runs ahead: by its calls, the first steps would be short, and others idle."""
+
+    def tpu(number: int, late: float) -> Any:  # noqa: ANN401  # a word of the language
+        ran = (event(f"jit_f({122 + k})", us(100 + 50 * k + late, 40)) for k in range(3))
+        return plane(f"/device:TPU:{number}", line("XLA Modules")(*ran))
+
+    calls = (event("PjitFunction(f)", us(5 * k, 4)) for k in range(3))
+    assert in_us(host(line("python")(*calls)), tpu(0, 0), tpu(1, 2)) == [
+        (0, "jit_f", 100.0, 52.0, "XLA modules", "regular"),
+        (1, "jit_f", 150.0, 52.0, "XLA modules", "regular"),
+        (2, "jit_f", 200.0, 42.0, "XLA modules", "partial"),
+    ]
 
 
 def test_numbers_beyond_reason_do_not_crash() -> None:

@@ -25,6 +25,13 @@ ONE_BATCH: Final = (
     ("oldfmt-sagemaker-timeline", None),
     ("oldfmt-localtrace-jonathanpeel", None),
 )
+INFERRED: Final = (
+    ("jax-rocm-attention", "27 ops", "repeated ops", 3),
+    ("jax-rocm-elementwise", "11 ops", "repeated ops", 5),
+    ("jax-rocm-conv08", "forward_3d_conv", "function calls", 5),
+    ("jax-rocm-convlegacy", "forward_3d_conv", "function calls", 10),
+    ("tpu-xprof-inference2", "jit_f", "XLA modules", 100),
+)
 
 
 @lru_cache(maxsize=4)
@@ -56,3 +63,14 @@ def test_a_batch_ends_when_the_gpu_has_done_it_and_not_with_what_comes_later() -
 
     assert (kernels["start_ps"][of_model] >= begin).all()
     assert finish[of_model].max() == end
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("folder", "name", "source", "count"), INFERRED)
+def test_what_is_done_over_and_over(folder: str, name: str, source: str, count: int) -> None:
+    steps = run_of(folder).steps
+
+    assert len(steps) == count
+    assert set(rows(steps, "name", "source", "is_inferred")) == {(name, source, True)}
+    assert steps["start_ps"].is_monotonic_increasing
+    assert rows(steps, "kind")[-1] == "partial"

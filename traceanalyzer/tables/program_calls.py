@@ -36,6 +36,8 @@ from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 _DEFINITION: Final = re.compile(
     r"\s*(?:EagerLocalExecute: )?__(inference|forward|backward)_(?:__inference_)?(.*?)(?:_\d+)?"
 )
+# pjit.cc, of JAX: a call of the jitted function.
+_JITTED: Final = re.compile(r"PjitFunction\((.*)\)", re.DOTALL)
 # The call of a tf.function in Python (polymorphic_function.py, __call__), whatever its name.
 _CALL_STAT: Final = "tf_function_call"
 _TRACED: Final = "traced"
@@ -53,23 +55,29 @@ _MOST_TRIED: Final = 16  # frequencies
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ProgramCalls:
-    """The outermost calls on threads outside TensorFlow's pools, sorted by line, then by start."""
+class Calls:
+    """Calls of functions and single eager ops, in order. Arrays have one entry per call."""
 
     label: Codes  #: index into `labels`
     labels: tuple[str, ...]  #: functions, without TensorFlow's counter, and op types
     is_function: Flags  #: whether it is a function, not a single op
     start_ps: Ints
     end_ps: Ints
+
+    def take(self, rows: slice | Ints) -> Calls:
+        """Return the calls at `rows`."""
+        columns = {name: column[rows] for name, column in vars(self).items() if name != "labels"}
+        return replace(self, **columns)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProgramCalls(Calls):
+    """The outermost calls on threads outside TensorFlow's pools, sorted by line, then by start."""
+
     line: Codes
     definition: NDArray[np.object_]  #: full name of the function called, "" where unknown
     traced: Flags  #: whether TensorFlow traced the function in this call
     event: Ints  #: index of its event in the plane
-
-    def take(self, rows: slice | Ints) -> ProgramCalls:
-        """Return the calls at `rows`."""
-        columns = {name: column[rows] for name, column in vars(self).items() if name != "labels"}
-        return replace(self, **columns)
 
 
 def program_calls(host: HostOps) -> ProgramCalls:
@@ -117,6 +125,8 @@ def program_calls(host: HostOps) -> ProgramCalls:
 def _function_label(name: str) -> str | None:
     if name == SESSION_RUN:
         return name
+    if found := _JITTED.fullmatch(name):
+        return found[1]
     if "__" in name and (found := _DEFINITION.fullmatch(name)):
         return f"gradient of {found[2]}" if found[1] == "backward" else found[2]
     return None
@@ -132,7 +142,7 @@ def steps_of_threads(host: HostOps, calls: ProgramCalls) -> Repeated | None:
             label = np.where(op[rows] >= 0, len(calls.labels) + op[rows], thread.label)
             if found := _by_ops(replace(thread, label=label)):
                 return found
-        if found := _repeated(thread):
+        if found := repeated(thread):
             return found
     return None
 
@@ -169,7 +179,7 @@ class Repeated(NamedTuple):
     end_ps: Ints  #: end of each step; the last one ends with its last recorded call
 
 
-def _repeated(calls: ProgramCalls) -> Repeated | None:
+def repeated(calls: Calls) -> Repeated | None:
     """Find steps in a thread's calls, or else in those after it created its last variable.
 
     A few equal calls at the end, such as those that try out a saved model, are no steps.
@@ -185,14 +195,14 @@ def _repeated(calls: ProgramCalls) -> Repeated | None:
     return found if found.end_ps[-1] - found.start_ps[0] >= _LEAST_SPAN * whole_ps else None
 
 
-def _longest(calls: ProgramCalls) -> int:
+def _longest(calls: Calls) -> int:
     """Return the function that takes the most time (if tied, the first called), or -1."""
     total_ps = np.bincount(calls.label, weights=calls.end_ps - calls.start_ps)
     functions = dict.fromkeys(calls.label[calls.is_function].tolist())
     return max(functions, key=lambda label: float(total_ps[label]), default=-1)
 
 
-def _by_function(calls: ProgramCalls) -> Repeated | None:
+def _by_function(calls: Calls) -> Repeated | None:
     """Return one step per call of the longest function if it takes at least half of the time."""
     is_longest = calls.label == _longest(calls)
     duration_ps = calls.end_ps - calls.start_ps
@@ -208,7 +218,7 @@ def _by_function(calls: ProgramCalls) -> Repeated | None:
     return Repeated(name, "function calls", calls.start_ps[at], ends)
 
 
-def _by_ops(calls: ProgramCalls) -> Repeated | None:
+def _by_ops(calls: Calls) -> Repeated | None:
     """Return one step per occurrence of the most frequent op or function that qualifies.
 
     The pieces from each occurrence to the next must cover nearly all calls, and most pieces must be

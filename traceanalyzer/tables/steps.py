@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from traceanalyzer.tables.arrays import Flags, Ints, by_line, filled, is_outermost, mask
 from traceanalyzer.tables.device_events import DeviceEvents
 from traceanalyzer.tables.host_ops import HostOps
-from traceanalyzer.tables.program_calls import ProgramCalls, program_calls, steps_of_threads
+from traceanalyzer.tables.program_calls import (
+    Calls,
+    ProgramCalls,
+    Repeated,
+    program_calls,
+    repeated,
+    steps_of_threads,
+)
 from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import Strings
@@ -40,6 +47,8 @@ _OF_EACH_STEP: Final = 0.9  # of the steps: an op that runs in fewer is not part
 _MOST_OF_THEM: Final = 0.75
 
 _STEPS_LINE: Final = "Steps"
+_MODULES_LINE: Final = "XLA Modules"
+_FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
 _STEP: Final = re.compile(r"[0-9]{1,18}")
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
@@ -62,10 +71,11 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
        step has its marker's name, or `train` or `test` for Keras.
     2. Calls of the function in which Keras runs a batch.
     3. The `Steps` lines that older profilers added for each device.
-    4. Repeated calls of the program's threads: see `program_calls`.
+    4. Repeated executions of XLA programs on TPUs.
+    5. Repeated calls of the program's threads: see `program_calls`.
 
     Overlapping steps of several threads or devices with the same name and number are one step. A
-    step of source 2 or 4 lasts until the next one begins. The last one lasts until its call has
+    step of source 2 or 5 lasts until the next one begins. The last one lasts until its call has
     returned and the work that it launched on devices is done.
     """
     calls = program_calls(host)
@@ -80,6 +90,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
         lambda: _merged([_marked(plane) for plane in trace.planes]),
         lambda: _keras_steps(host, calls, done),
         lambda: _merged([_steps_line(plane) for plane in trace.planes]),
+        lambda: _merged([_modules(plane) for plane in trace.planes]),
         lambda: _repeated_calls(host, calls, done),
     )
     tables = (source() for source in sources)
@@ -161,8 +172,7 @@ def _keras_steps(host: HostOps, calls: ProgramCalls, done: Done) -> pd.DataFrame
 
 
 def _steps_line(plane: Plane) -> pd.DataFrame:
-    is_steps = mask(name == _STEPS_LINE for name in plane.lines.name)
-    event = np.flatnonzero(is_steps[plane.line_of])
+    event = _events_of(plane, _STEPS_LINE)
     own = [plane.names[k] for k in plane.name_of[event].tolist()]
     labels = zip(plane.strings("step_name", event).to_list(), own, strict=True)
     return _rows(
@@ -174,18 +184,44 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
     )
 
 
+def _modules(plane: Plane) -> pd.DataFrame:
+    event = by_line(plane, _events_of(plane, _MODULES_LINE))
+    if not len(event):
+        return _rows()
+    codes, labels = pd.factorize(
+        np.array([_FINGERPRINT.sub("", plane.names[k]) for k in plane.name_of[event]], object)
+    )
+    calls = Calls(
+        label=codes.astype(np.int32),
+        labels=tuple(labels),
+        is_function=np.ones(len(event), np.bool_),
+        start_ps=plane.start_ps[event],
+        end_ps=plane.end_ps[event],
+    )
+    return _inferred(repeated(calls), "XLA modules")
+
+
+def _events_of(plane: Plane, line: str) -> Ints:
+    return np.flatnonzero(mask(name == line for name in plane.lines.name)[plane.line_of])
+
+
 def _repeated_calls(host: HostOps, calls: ProgramCalls, done: Done) -> pd.DataFrame:
     steps = steps_of_threads(host, calls)
+    if steps is not None:
+        steps.end_ps[-1] = done(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
+    return _inferred(steps)
+
+
+def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame:
     if steps is None:
         return _rows()
-    steps.end_ps[-1] = done(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
     numbers = np.arange(len(steps.start_ps))
     return _rows(
         step=numbers,
         name=steps.name,
         start_ps=steps.start_ps,
         duration_ps=steps.end_ps - steps.start_ps,
-        source=steps.source,
+        source=source or steps.source,
         is_inferred=True,
         is_partial=numbers == len(numbers) - 1,
     )
