@@ -168,8 +168,8 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         for fix in fixes
         if fix.code not in edited
     ]
-    certain = [each for each in every if not is_doubtful(each)] or every[:1]
-    steps = [*dict.fromkeys(filter(None, (obstacle_fix(each).title for each in certain)))]
+    named = [each for each in every if not is_doubtful(each)] or every[:1]
+    steps = [*dict.fromkeys(filter(None, (obstacle_fix(each).title for each in named)))]
     steps[1:] = [f"{step[:1].lower()}{step[1:]}" for step in steps[1:]]
     has_gpu = any(host.tables.facts.accelerators for host in diagnosis.run.hosts)
     # A capture shows whether the others apply. The last cause is that there is no GPU.
