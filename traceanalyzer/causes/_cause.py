@@ -174,6 +174,10 @@ def _text_of(case: str, fixes: Iterable[Fix] | None, values: Mapping[str, str]) 
     return FindingText(title=title, why=why, harm=entry["harm"], fixes=tuple(fixes))
 
 
+def _matches_nothing(_op: CpuOp, _blocker: Blocker) -> None:
+    return None
+
+
 def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
 
@@ -189,7 +193,7 @@ class Cause:
     id: str  #: the name of its module, and of the cause in reports
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
-    match: Callable[[CpuOp, Blocker], CauseMatch | None] = lambda *_: None
+    match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
     #: Returns the text of the finding about ops whose first blocker belongs to this cause, by
     #: default the usual case of its texts.
     describe: Callable[[BlockedOps], FindingText] | None = None
@@ -215,6 +219,11 @@ class Cause:
         """The first line of the page."""
         known = self.documentation or self.id.replace("_", " ")
         return known.partition("\n")[0].rstrip(".")
+
+    @property
+    def is_of_runs(self) -> bool:
+        """Whether the cause only examines whole runs."""
+        return self.match is _matches_nothing
 
     def why_not(self, run: Run) -> str | None:
         """Return why the cause cannot apply to a run, or None."""

@@ -51,7 +51,7 @@ class PlacementChanges:
     ) -> list[Change]:
         """Return a change for each remedy of harmful ops."""
         found = {op_id: finding for finding in findings for op_id in finding.op_ids}
-        whole = {cause.id for cause in causes if cause.describe is None}
+        whole = {cause.id for cause in causes if cause.is_of_runs}
         remedies = Remedies(cpu_ops.values(), causes)
         members: dict[Remedy, list[Blocked]] = {}
         for op_id, cpu_op in cpu_ops.items():
@@ -276,9 +276,7 @@ def _instead(group: RemedyGroup) -> str:
 
 def _why(group: RemedyGroup) -> str:
     lead, remedy = group.lead, group.remedy
-    describe, text = lead[0].cause.describe, lead[0].text
-    if describe is not None:
-        text = describe(BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead)))
+    text = lead[0].cause.described(BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead)))
     if remedy.kind != "scope":
         return text.why
     return f"The program enters `{scope_text(lead[0].blocker)}` at {remedy.at}. {text.why}"
