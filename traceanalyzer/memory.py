@@ -15,13 +15,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.tables.steps import PARTIAL, WARM_UP, main_steps
+from traceanalyzer.tables.steps import main_steps
 
 MOST_ALLOCATORS: Final = 64  # of a host; a file may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
 _A_STRETCH: Final = 4  # points: its first, lowest, highest and last
-_GROWING_STEPS: Final = 5  # over fewer steps, memory can rise by chance
-_UNSTEADY: Final = (WARM_UP, PARTIAL)  # kinds of steps to ignore when looking for growth
 AllocatorKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) and XLA's (gpu_helpers.cc).
@@ -63,17 +61,6 @@ class Peak:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Growth:
-    """Growth of the memory in use at the end of each step."""
-
-    steps: int
-    first_bytes: int  #: in use at the end of the first step
-    last_bytes: int  #: in use at the end of the last step
-    bytes_per_step: int  #: the median rise
-    holders: pd.DataFrame  #: the blocks that grew, by how much; see `Ledger.holders`
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class AllocatorUse:
     """The memory that one allocator of a host had in use. None means unknown."""
 
@@ -88,7 +75,6 @@ class AllocatorUse:
     timeline: pd.DataFrame
     #: `step`, `start_ps`, and the highest and last bytes in use: `peak_bytes`, `end_bytes`.
     steps: pd.DataFrame
-    growth: Growth | None  #: set if the end bytes rise from each step to the next
 
 
 def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[AllocatorUse, ...]:
@@ -116,7 +102,6 @@ def _use(name: str, records: pd.DataFrame, spans: pd.DataFrame) -> AllocatorUse:
     peak = _peak(book) if len(book) else None
     gpu = _GPU.fullmatch(name)
     points = sampled(book.at_ps, book.in_use)
-    steps = _by_step(book, spans)
     return AllocatorUse(
         allocator=name,
         kind=allocator_kind(name),
@@ -126,8 +111,7 @@ def _use(name: str, records: pd.DataFrame, spans: pd.DataFrame) -> AllocatorUse:
         highest_bytes=max(highest, peak.bytes) if peak is not None else max(highest, 0) or None,
         peak=peak,
         timeline=pd.DataFrame({"at_ps": book.at_ps[points], "bytes": book.in_use[points]}),
-        steps=steps[["step", "start_ps", "peak_bytes", "end_bytes"]],
-        growth=_growth(book, steps),
+        steps=_by_step(book, spans)[["step", "start_ps", "peak_bytes", "end_bytes"]],
     )
 
 
@@ -196,13 +180,10 @@ def _step_spans(steps: pd.DataFrame) -> pd.DataFrame:
     If several threads mark the same step, it lasts from the first start to the last end.
     """
     rows = steps if steps.empty else main_steps(steps).sort_values("start_ps", kind="stable")
-    rows = rows.assign(
-        end_ps=rows["start_ps"] + rows["duration_ps"],
-        is_steady=~rows["kind"].isin(_UNSTEADY).astype(bool),
-    )
+    rows = rows.assign(end_ps=rows["start_ps"] + rows["duration_ps"])
     marks = rows.groupby((rows["step"] != rows["step"].shift()).cumsum(), sort=False)
-    found = marks.agg({"step": "first", "start_ps": "first", "end_ps": "max", "is_steady": "first"})
-    return found.astype({"step": np.int64, "is_steady": bool}).reset_index(drop=True)
+    found = marks.agg({"step": "first", "start_ps": "first", "end_ps": "max"})
+    return found.astype({"step": np.int64}).reset_index(drop=True)
 
 
 def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
@@ -216,30 +197,6 @@ def _by_step(book: Ledger, spans: pd.DataFrame) -> pd.DataFrame:
     last = np.maximum(first, last)
     bounds = np.stack([first, last + 1], axis=1).ravel()
     return spans.assign(peak_bytes=np.maximum.reduceat(level, bounds)[::2], end_bytes=level[last])
-
-
-def _growth(book: Ledger, steps: pd.DataFrame) -> Growth | None:
-    """Return the growth of memory use, or None if it does not rise with each steady step."""
-    steps = steps[steps["is_steady"]]
-    in_use = steps["end_bytes"].to_numpy(np.int64)
-    rise = np.diff(in_use)
-    if len(steps) < _GROWING_STEPS or not (rise > 0).all():
-        return None
-    ends = steps["end_ps"].to_numpy(np.int64)[[0, -1]]
-    first, last = (np.searchsorted(book.at_ps, ends, side="right") - 1).tolist()
-    # The blocks live at the last step, less those live at the first.
-    old, new = book.live_at(first), book.live_at(last)
-    gone, made = np.setdiff1d(old, new), np.setdiff1d(new, old)
-    blocks = np.concatenate([made, gone])
-    sign = np.repeat([1, -1], [len(made), len(gone)])
-    holders = book.holders(blocks, sign)
-    return Growth(
-        steps=len(steps),
-        first_bytes=int(in_use[0]),
-        last_bytes=int(in_use[-1]),
-        bytes_per_step=int(np.median(rise)),
-        holders=holders[holders["bytes"] > 0].reset_index(drop=True),
-    )
 
 
 # --- The ledger of an allocator -------------------------------------------------------------------
@@ -288,10 +245,10 @@ class Ledger:
         upto = slice(0, index + 1)
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
-    def holders(self, blocks: NDArray[np.int64], sign: NDArray[np.int64] | int = 1) -> pd.DataFrame:
-        """Sum the sizes of blocks, times `sign`, by the columns of `HELD_BY`, largest first."""
+    def holders(self, blocks: NDArray[np.int64]) -> pd.DataFrame:
+        """Sum the sizes of blocks by the columns of `HELD_BY`, largest first."""
         chosen = self.records[list(HELD_BY)].iloc[blocks]
-        chosen = chosen.assign(bytes=sign * self.size[blocks], count=sign)
+        chosen = chosen.assign(bytes=self.size[blocks], count=1)
         groups = chosen.groupby(list(HELD_BY), sort=False, observed=True, dropna=False)
         sums = groups.sum().reset_index()
         sums = sums.sort_values("bytes", ascending=False, kind="stable", ignore_index=True)

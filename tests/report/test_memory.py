@@ -18,7 +18,7 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Note, Tab, Table
+from traceanalyzer.model.blocks import Chart, Fold, KeyValues, Tab, Table
 from traceanalyzer.model.figures import Memory
 from traceanalyzer.report.memory import memory, memory_tab
 from traceanalyzer.run import load
@@ -81,28 +81,6 @@ def test_a_device_that_is_nearly_full(tmp_path: Path, in_use: float, *, is_said:
 
     said = "GPU_0_bfc was 90 % full at its peak (9.00 GB of 10.0 GB)"
     assert any(said in remark for remark in found.remarks) == is_said
-
-
-def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
-    steps = [
-        (
-            step(k, us(10 * k + 10, 9)),
-            allocation(2000, us(10 * k + 11), "kept", address=k, in_use=2048 * (k + 1)),
-        )
-        for k in range(5)
-    ]
-
-    found, tab = told(tmp_path, steps, hosts=2)
-
-    notes = [plain(block.text) for block in tab.blocks if isinstance(block, Note)]
-    for name, remark, note in zip(("h0", "h1"), found.remarks, notes, strict=True):
-        assert f"GPU_0_bfc of {name} grew in each of 5 steps, by 2.05 kB per step" in remark
-        assert "most of it belongs to kept" in remark
-        assert note == remark
-    growth = found.allocators[0].growth
-    assert growth is not None
-    assert (growth.first_bytes, growth.last_bytes) == (2048, 5 * 2048)
-    assert [(h.op, h.bytes, h.count) for h in growth.holders] == [("kept", 4 * 2048, 4)]
 
 
 @pytest.mark.parametrize(("in_use", "lost"), [(3 * KIB, "allocations"), (KIB, "deallocations")])

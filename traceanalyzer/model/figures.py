@@ -260,17 +260,6 @@ class MemoryPeak(Record):
     holders_total: Count | None = None  # before ``holders`` was cut
 
 
-class MemoryGrowth(Record):
-    """Memory growth over steps that each ended with more memory in use than the step before."""
-
-    steps: Count
-    first_bytes: Count  # at the end of the first step
-    last_bytes: Count
-    bytes_per_step: int  # the median
-    holders: tuple[MemoryHolder, ...]  # more in the last step than in the first
-    holders_total: Count | None = None
-
-
 class AllocatorMemory(Record):
     """The memory use of one allocator on a host."""
 
@@ -284,7 +273,6 @@ class AllocatorMemory(Record):
     peak: MemoryPeak | None
     timeline: DataTable  # at_us, bytes: at most 1000 records, all peaks among them
     steps: DataTable  # step, start_us, peak_bytes, end_bytes
-    growth: MemoryGrowth | None = None
 
 
 class Memory(Record):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from traceanalyzer.format import counted, percent_text, size_text
+from traceanalyzer.format import percent_text, size_text
 from traceanalyzer.memory import AllocatorUse, Peak
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model import figures as m
@@ -52,13 +52,11 @@ def _name(allocator: str, host: str, *, several: bool) -> str:
 def _allocator(host: str, use: AllocatorUse, run: Run) -> m.AllocatorMemory:
     origin_ps = min(host.start_ps for host in run.hosts)
     timeline, steps = in_us(use.timeline, origin_ps), in_us(use.steps, origin_ps)
-    peak = growth = None
+    peak = None
     if use.peak is not None:
         at_us, share = (use.peak.at_ps - origin_ps) / PS_PER_US, _share(use.peak, use)
         more = _holders(use.peak.holders, run) | {"fragmentation_share": use.peak.fragmentation}
         peak = to_record(m.MemoryPeak, use.peak, at_us=at_us, share=share, **more)
-    if use.growth is not None:
-        growth = to_record(m.MemoryGrowth, use.growth, **_holders(use.growth.holders, run))
     return to_record(
         m.AllocatorMemory,
         use,
@@ -67,7 +65,6 @@ def _allocator(host: str, use: AllocatorUse, run: Run) -> m.AllocatorMemory:
         peak=peak,
         timeline=table(timeline[["at_us", "bytes"]], total_rows=use.records),
         steps=table(steps[["step", "start_us", "peak_bytes", "end_bytes"]], _MAX_STEPS),
-        growth=growth,
     )
 
 
@@ -89,7 +86,7 @@ def _share(peak: Peak, use: AllocatorUse) -> float | None:
 
 
 def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
-    peak, growth = use.peak, use.growth
+    peak = use.peak
     if peak is not None:
         share = _share(peak, use)
         if use.kind == "device" and share is not None and share >= _NEARLY_FULL:
@@ -99,11 +96,6 @@ def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
             lost = "allocations" if peak.unaccounted_bytes > 0 else "deallocations"
             size = size_text(abs(peak.unaccounted_bytes))
             yield phrase("records_lost", name=name, lost=lost, size=size)
-    if growth is not None:
-        first = growth.holders["op_name"].iloc[0] if len(growth.holders) else None
-        most = f"; most of it belongs to {first}" if first else ""
-        size = size_text(growth.bytes_per_step)
-        yield phrase("memory_grew", name=name, steps=growth.steps, size=size, most=most)
 
 
 # --- the tab ---------------------------------------------------------------------------------
@@ -150,7 +142,7 @@ def _chart(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Chart]:
 
 
 def _folds(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Fold]:
-    peak, growth, of = allocator.peak, allocator.growth, b.Code(text=name)
+    peak, of = allocator.peak, b.Code(text=name)
     if peak is not None:
         to = f"time-{peak.at_us:.3f}-{peak.at_us + 1:.3f}"
         link = b.Link(text="show it in the timeline", to=to)
@@ -170,13 +162,9 @@ def _folds(allocator: m.AllocatorMemory, name: str) -> Iterator[b.Fold]:
             summary=fill("At the peak of {}: {}", of, in_bytes(peak.bytes)),
             blocks=(b.KeyValues(rows=tuple(facts)), *_holder_table(peak)),
         )
-    if growth is not None and growth.holders:
-        grew = in_bytes(growth.last_bytes - growth.first_bytes)
-        summary = fill("Growth of {} over {}: {}", of, counted(growth.steps, "step"), grew)
-        yield b.Fold(summary=summary, blocks=tuple(_holder_table(growth)))
 
 
-def _holder_table(found: m.MemoryPeak | m.MemoryGrowth) -> Iterator[b.Table]:
+def _holder_table(found: m.MemoryPeak) -> Iterator[b.Table]:
     rows: list[dict[str, b.Cell]] = []
     for holder in found.holders[:_HOLDERS_SHOWN]:
         op: list[b.Inline] = [] if holder.op is None else [op_link(holder.op, holder.op_id)]
