@@ -5,7 +5,7 @@ A fix saves at most the time in which any device of the host was idle because of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -16,8 +16,7 @@ from traceanalyzer.model import Cost
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import regular_steps
-from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union
-from traceanalyzer.timeline.walk import Parts
+from traceanalyzer.timeline.intervals import common, covered, inside_ps, union
 from traceanalyzer.units import PS_PER_US, us
 
 
@@ -26,33 +25,30 @@ class Costs:
 
     def __init__(self, run: Run) -> None:
         steps = [(host, regular_steps(host.tables.steps)) for host in run.hosts]
-        self._hosts = [(host, of_host) for host, of_host in steps if len(of_host)]
-
-    @cached_property
-    def _work(self) -> list[_HostWork]:
-        return [_HostWork(host, steps) for host, steps in self._hosts if host.timeline.devices]
-
-    @cached_property
-    def _devices(self) -> list[_Device]:
-        return [device for work in self._work for device in work.devices]
+        self._hosts = [_HostWaits(host, of_host) for host, of_host in steps if len(of_host)]
+        self._with_devices = [each for each in self._hosts if each.devices]
 
     @cached_property
     def host_by_op_ps(self) -> pd.Series[float] | None:
         """The time per step of each op on host threads, by op id; None if there are no steps."""
         found = []
-        for host, steps in self._hosts:
-            threads = host.tables.threads
+        for each in self._hosts:
+            threads = each.host.tables.threads
             if threads is not None:
                 known = threads.row >= 0
                 start, end = threads.start_ps[known], threads.end_ps[known]
-                inside = inside_ps(_times(steps), start, end)
-                found.append(_by_op(host, threads.row[known], inside) / len(steps))
+                found.append(each.by_op_ps(threads.row[known], start, end))
         return pd.concat(found) if found else None
 
     @cached_property
     def exposed_by_op_ps(self) -> pd.Series[float] | None:
         """Each op's mean exposed time per step over all devices, by op id; None without devices."""
-        return _mean_by_op([device.exposed_by_op_ps for device in self._devices])
+        found = [
+            each.by_op_ps(*(waits[name].to_numpy() for name in ("row", "start_ps", "end_ps")))
+            for each in self._with_devices
+            for waits in each.devices
+        ]
+        return pd.concat(found).groupby(level=0).sum() / len(found) if found else None
 
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return the time of ops on host threads per step, summed over all hosts."""
@@ -64,7 +60,7 @@ class Costs:
 
     def step_ps(self) -> float | None:
         """Return the mean duration of the steps in which `exposed_ps` was measured."""
-        took = [device.work.within.total_ps / device.work.steps for device in self._devices]
+        took = [e.within.total_ps / e.steps for e in self._with_devices for _ in e.devices]
         return sum(took) / len(took) if took else None
 
     def gain_ps(self, op_ids: Iterable[str]) -> float | None:
@@ -74,55 +70,36 @@ class Costs:
         devices or steps.
         """
         ids = set(op_ids)
-        return max((work.waited_ps(ids) for work in self._work), default=None)
-
-
-def _by_op(host: Host, rows: NDArray[np.int32], ps: NDArray[np.int64]) -> pd.Series[int]:
-    """Sum times by op id; `rows` are the ops' rows in the host's op table."""
-    ids = host.tables.ops["op_id"]
-    return pd.Series(sum_by(rows.astype(np.int64), ps, len(ids)), ids)
-
-
-def _mean_by_op(found: Sequence[pd.Series[float]]) -> pd.Series[float] | None:
-    return pd.concat(found).groupby(level=0).sum() / len(found) if found else None
+        return max((each.waited_ps(ids) for each in self._with_devices), default=None)
 
 
 def _total(of_op: pd.Series[float] | None, op_ids: Iterable[str]) -> float | None:
     return None if of_op is None else float(of_op.reindex(list(op_ids)).sum())
 
 
-def _times(table: pd.DataFrame) -> Intervals:
-    return union(table["start_ps"].to_numpy(np.int64), table["duration_ps"].to_numpy(np.int64))
-
-
-class _HostWork:
-    """The waiting times of a host's devices within its regular steps."""
+class _HostWaits:
+    """The regular steps of a host, and the exposed times of its devices."""
 
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
-        self.host, self.steps, self.within = host, len(steps), _times(steps)
-        self.devices = [_Device(self, device.parts) for device in host.timeline.devices]
+        self.host, self.steps, self.within = host, len(steps), covered(steps)
+        self.devices = [
+            pd.DataFrame({"row": p.row, "start_ps": p.start_ps, "end_ps": p.end_ps})[p.is_exposed]
+            for p in (device.parts for device in host.timeline.devices)
+        ]
+
+    def by_op_ps(
+        self, rows: NDArray[np.int32], start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+    ) -> pd.Series[float]:
+        """Sum the times of ops per step, by op id; `rows` are their rows in the op table."""
+        ids, inside = self.host.tables.ops["op_id"], inside_ps(self.within, start_ps, end_ps)
+        return pd.Series(sum_by(rows.astype(np.int64), inside, len(ids)), ids) / self.steps
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:
         """Return the time per step in which any of the host's devices waited for ops."""
         rows = np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids))
-        waits = pd.concat([device.waits[device.waits["row"].isin(rows)] for device in self.devices])
-        return common(_times(waits), self.within).total_ps / self.steps
-
-
-class _Device:
-    """The waiting time of one device within the regular steps."""
-
-    def __init__(self, work: _HostWork, parts: Parts) -> None:
-        self.work = work
-        columns = {"start_ps": parts.start_ps, "duration_ps": parts.duration_ps, "row": parts.row}
-        self.waits = pd.DataFrame(columns)[parts.is_exposed]
-
-    @cached_property
-    def exposed_by_op_ps(self) -> pd.Series[float]:
-        """The time per step that the device waited for each op of its host, by op id."""
-        start, took, row = (self.waits[name].to_numpy() for name in self.waits)
-        inside = inside_ps(self.work.within, start, start + took)
-        return _by_op(self.work.host, row, inside) / self.work.steps
+        waits = pd.concat([device[device["row"].isin(rows)] for device in self.devices])
+        start, end = (waits[name].to_numpy(np.int64) for name in ("start_ps", "end_ps"))
+        return common(union(start, end - start), self.within).total_ps / self.steps
 
 
 # --- as a record -----------------------------------------------------------------------------

@@ -152,12 +152,8 @@ def sampled(
 ) -> NDArray[np.int64]:
     """Return the indices of points that draw nearly the same line as all points.
 
-    Divide the time into equal parts, and choose each part's first, lowest, highest, and last point.
-
-    Args:
-        at_ps: Times, ascending.
-        level: The value from each time until the next.
-        points: The maximum number of points to choose.
+    Divide the time into equal parts, and choose each part's first, lowest, highest, and last point,
+    in all at most `points`. Each value in `level` lasts until the next time in `at_ps`.
     """
     n = len(at_ps)
     if n <= points:

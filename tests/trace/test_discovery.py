@@ -104,7 +104,7 @@ def test_a_hostile_name_stays_on_one_printable_line(tmp_path: Path) -> None:
     hostile = tmp_path / "a\nb\x1b[31m\udcff"
     assert r"a\nb\x1b[31m\udcff" in error(hostile)
     hostile.mkdir()
-    assert "the directory is empty" in error(hostile)
+    assert "no trace" in error(hostile)
 
 
 # The walk ends, and touches nothing.
@@ -126,7 +126,7 @@ def test_the_walk_stops_at_its_limit_and_says_so(
 ) -> None:
     monkeypatch.setattr(discovery, "MAX_ENTRIES", 20)
     put(tmp_path, *(f"{i:02}/file" for i in range(30)))
-    assert "no trace among the first 21 entries" in error(tmp_path)
+    assert "among the first 21 entries" in error(tmp_path)
     put(tmp_path, "a.xplane.pb")
     monkeypatch.setattr(discovery, "MAX_ENTRIES", 40)
     with caplog.at_level(logging.WARNING, "traceanalyzer"):

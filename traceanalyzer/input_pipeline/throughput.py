@@ -38,7 +38,6 @@ class StepWaits:
     begin_ps: NDArray[np.int64]  #: of each step and the wait before it
     end_ps: NDArray[np.int64]
     mean_ps: float  #: wait in and before a step
-    median_ps: float
     share: float  #: of the time of the steps and the waits before them
     other_ps: float  #: median duration of a step without its waits
 

@@ -203,7 +203,6 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
         begin_ps=begin,
         end_ps=stop,
         mean_ps=float(wait.mean()) if len(wait) else 0.0,
-        median_ps=float(np.median(wait)) if len(wait) else 0.0,
         share=float(wait.sum() / whole.sum()) if whole.sum() else 0.0,
         other_ps=float(np.median(stop - begin - wait)) if len(wait) else 0.0,
     )

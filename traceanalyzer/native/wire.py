@@ -24,12 +24,6 @@ class Space(NamedTuple):
     string_field: NDArray[np.uint8]  #: field number of each string: 2 errors, 3 warnings, 4 hosts
     string_at: NDArray[np.int64]
 
-    @classmethod
-    def empty(cls, planes: int, strings: int) -> Space:
-        """Allocate columns for the given numbers of planes and strings."""
-        bounds = np.empty((2, planes), np.int64)
-        return cls(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
-
 
 class PlaneTables(NamedTuple):
     """Planes, lines, metadata, and stats. Two-dimensional arrays have one row per field."""
@@ -99,12 +93,17 @@ _intern_strings = NativeFunction(
 _FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, fewer for few strings
 
 
-def scan_space(buffer: NDArray[np.uint8], space: Space) -> tuple[int, int, int, int]:
-    """Read a file's top level. Return plane and string counts, where reading stopped, and why."""
-    found = np.empty(4, np.int64)
+def scan_space(
+    buffer: NDArray[np.uint8], planes: int = 0, strings: int = 0
+) -> tuple[Space, list[int]]:
+    """Read a file's top level into columns with room for so many planes and strings.
+
+    Also return how many planes and strings there are, where reading stopped, and why.
+    """
+    bounds, found = np.empty((2, planes), np.int64), np.empty(4, np.int64)
+    space = Space(bounds, np.empty(strings, np.uint8), np.empty(strings, np.int64))
     _scan_space(buffer, *space.planes, *space[1:], found)
-    planes, strings, stop, why = found.tolist()
-    return planes, strings, stop, why
+    return space, found.tolist()
 
 
 def walk_planes(

@@ -183,12 +183,8 @@ def launched_by(
 ) -> Launched:
     """Find the call that launched each kernel or transfer.
 
-    Args:
-        call_id: Correlation ids of the calls, ascending.
-        call_ps: When each call began.
-        work_id: Correlation ids of the work, 0 if not recorded.
-        work_ps: When the work began, on its device's clock.
-        device: Device number of the work.
+    The correlation ids of calls are ascending; those of work are 0 if not recorded. `call_ps` and
+    `work_ps` are when each began, the latter on the clock of its `device`.
     """
     call = np.full(len(work_id), -1, np.int64)
     first = np.searchsorted(call_id, work_id)

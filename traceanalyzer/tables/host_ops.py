@@ -190,17 +190,14 @@ def _launch_calls(plane: Plane) -> Ints:
     can = column.present & (column.values != 0)
     can[named_like(plane, SYNCHRONIZES.fullmatch)] = False
     events = np.flatnonzero(can)
-    by_id: Ints = events[np.lexsort((plane.start_ps[events], column.values[events]))]
-    return by_id
+    return events[np.lexsort((plane.start_ps[events], column.values[events]))]
 
 
 def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
     """Return a mask of the eager ops that TensorFlow's eager executor ran on another thread.
 
-    Args:
-        plane: The host plane.
-        kind: The kind of each occurrence by its name; `X:X` counts as a graph op.
-        ran_in: The occurrence around each event of the plane.
+    `kind` is the kind of each occurrence by its name; `X:X` counts as a graph op. `ran_in` is the
+    occurrence around each event of the plane.
     """
     runs = plane.named(_EAGER_RUN)
     own = mask(map(is_eager_executor_line, plane.lines.name))

@@ -21,7 +21,7 @@ from traceanalyzer.tables.program_graphs import GraphFinder
 from traceanalyzer.tables.recording import TracerFacts, gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.silent_ops import with_silent_ops
-from traceanalyzer.tables.stages import NO_PIPELINES, Pipelines, no_stages, pipelines
+from traceanalyzer.tables.stages import NO_PIPELINES, NO_STAGES, Pipelines, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import ThreadActivity, thread_activity
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
@@ -46,7 +46,9 @@ class HostTables:
     facts: TracerFacts
     threads: ThreadActivity | None = None  #: None without a host plane
     joined: Joined | None = None  #: the records of its ops in the capture file
-    stages: pd.DataFrame = field(default_factory=no_stages)  #: stages of its input pipelines
+    stages: pd.DataFrame = field(
+        default_factory=lambda: NO_STAGES
+    )  #: stages of its input pipelines
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
 
 
@@ -60,9 +62,8 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
 ) -> HostTables:
     """Build the tables of one host.
 
-    Args:
-        session: The capture file's session that wrote the trace, if known.
-        graphs: Graphs in other files; used if there is no capture file.
+    `session` is the capture file's session that wrote the trace, if known. Without a capture file,
+    `graphs` in other files are used.
     """
     host = host_ops(host_plane(trace))
     if capture_file is not None:

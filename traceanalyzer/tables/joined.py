@@ -107,11 +107,8 @@ def join_graphs(
 ) -> Joined | None:
     """Join the rows with graphs from other files. Return None if the trace has no functions.
 
-    Such a graph may be from another call of the function, so no device is certain.
-
-    Args:
-        gpus: Full names of the GPUs in the trace.
-        placements: The placement of each row, according to the trace alone.
+    Such a graph may be from another call of the function, so no device is certain. `gpus` are full
+    names, and `placements` are those of the rows according to the trace alone.
     """
     rows, plane = occurrences.rows, occurrences.host.plane
     named: dict[str | None, str] = dict(occurrences.host.definitions.items())

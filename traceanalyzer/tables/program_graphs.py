@@ -59,9 +59,7 @@ class GraphFinder:
     ) -> CaptureFile:
         """Return a capture file with those functions of a trace that have a graph.
 
-        Args:
-            functions: The ops that each function of the trace ran.
-            devices: Full names of the devices that the trace shows.
+        `functions` are the ops that each function ran. `devices` are full names.
         """
         found = {name: self._matching(name, ops) for name, ops in functions.items()}
         found = {name: graphs for name, graphs in found.items() if graphs}

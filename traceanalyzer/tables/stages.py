@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -48,19 +47,14 @@ class Pipelines:
 
 
 NO_PIPELINES: Final = Pipelines()
-
-
-@cache
-def no_stages() -> pd.DataFrame:
-    """Return an empty table of stages (always the same object)."""
-    return STAGES.frame([])
+NO_STAGES: Final = STAGES.frame([])
 
 
 def pipelines(occurrences: OpOccurrences, ops: pd.DataFrame) -> tuple[pd.DataFrame, Pipelines]:
     """Build one host's rows of the table of stages, and its pipelines' activity."""
     events = StageEvents(occurrences.host)
     if not events:
-        return no_stages(), NO_PIPELINES
+        return NO_STAGES, NO_PIPELINES
     stages = _Stages(events)
     plane, requests, alone, calls = events.plane, stages.requests, events.alone, stages.calls
     own = ~events.is_async[events.path[alone.row]]

@@ -90,9 +90,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path, newest first. Runs without a trace come last.
 
     A run's time comes from its name (`2021_02_03_21_48_13`) or else from its newest trace file.
-
-    Args:
-        path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
+    `path` is a log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
 
     Raises:
         TraceNotFoundError: There is no trace.
@@ -340,23 +338,14 @@ _INSTEAD_OF_TRACES: Final = {
 
 
 def _why_no_trace(seen: Counter[str]) -> str:
-    if seen["unreadable"] and not seen["entries"]:
-        return "the directory cannot be read; check its permissions"
     for what, words in _INSTEAD_OF_TRACES.items():
         if seen[what]:
             return f"{counted(seen[what], what)} {words}, {_RECORD}"
-    if not seen["entries"]:
-        return f"the directory is empty; give the log directory of a run, {_RECORD}"
-    unreadable = seen["unreadable"]
-    unread = f", and {counted(unreadable, 'directory')} could not be read" * bool(unreadable)
-    if seen["cut_short"]:
-        return (
-            f"no trace among the first {seen['entries']:,} entries, where the search "
-            f"stopped{unread}; give the log directory itself"
-        )
+    where = f" among the first {seen['entries']:,} entries" if seen["cut_short"] else ""
+    unread = f", and {counted(seen['unreadable'], 'directory')} could not be read"
     return (
-        f"no trace (HOST.xplane.pb, HOST.trace.json.gz, or local.trace){unread}; give the log "
-        f"directory of a run, {_RECORD}"
+        f"no trace (HOST.xplane.pb, HOST.trace.json.gz, or local.trace){where}"
+        f"{unread * bool(seen['unreadable'])}; give the log directory of a run, {_RECORD}"
     )
 
 

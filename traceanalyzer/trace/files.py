@@ -25,9 +25,8 @@ _MANGLED: Final = (
 def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
     """Read the trace of one host. `Trace.damage` describes unreadable parts.
 
-    Args:
-        host_file: The file, from `find_runs`. Its content decides the format, not its name.
-        max_bytes: Refuse a trace that would need more memory than this.
+    The content decides the format, not the name. Refuse a trace that would need more memory than
+    `max_bytes`.
 
     Raises:
         TraceNotFoundError: There is no such file.

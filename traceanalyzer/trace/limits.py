@@ -61,10 +61,8 @@ _AGAIN: Final = "copy it again, or record again"
 def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Iterator[bytes]:
     """Decompress a gzip file in pieces of at most 1 MiB, as a small file can expand to terabytes.
 
-    Args:
-        file: The file, at its beginning.
-        size: Its length in bytes.
-        max_bytes: Refuse more decompressed bytes than this.
+    `size` is the length of the file, which is at its beginning. Refuse more decompressed bytes than
+    `max_bytes`.
 
     Raises:
         TraceFormatError: The data is cut short or damaged.

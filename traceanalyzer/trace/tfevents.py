@@ -7,6 +7,7 @@ TensorFlow increments this number every day, and each release has a fixed number
 import os
 import re
 import struct
+from bisect import bisect
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -80,11 +81,10 @@ def version_of_producer(producer: int) -> str:
         return _PRODUCERS[producer]
     if producer == _PRODUCER_OF_1_15:
         return "1.15"
-    below = [version for known, version in _PRODUCERS.items() if known < producer]
-    above = [version for known, version in _PRODUCERS.items() if known > producer]
-    if below and above:
-        return f"between {below[-1].split()[-1]} and {above[0].split()[0]}"
-    return f"before {above[0]}" if above else f"after {below[-1]}"
+    releases, at = [*_PRODUCERS.values()], bisect([*_PRODUCERS], producer)
+    if 0 < at < len(releases):
+        return f"between {releases[at - 1].split()[-1]} and {releases[at].split()[0]}"
+    return f"after {releases[-1]}" if at else f"before {releases[0]}"
 
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:

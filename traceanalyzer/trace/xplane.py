@@ -50,9 +50,8 @@ class _Tally(MemoryNeed):
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     """Decode a serialized XSpace. `Trace.damage` describes unreadable parts.
 
-    Args:
-        buffer: The file. It must not change, because strings are read from it on demand.
-        max_bytes: Refuse a trace whose report would need more memory.
+    The buffer must not change, because strings are read from it on demand. Refuse a trace whose
+    report would need more memory than `max_bytes`.
 
     Raises:
         TraceFormatError: It is not an XSpace or is cut short.
@@ -77,7 +76,7 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
 
 
 def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
-    n_planes, n_strings, stop, why = wire.scan_space(b, wire.Space.empty(0, 0))
+    _, (n_planes, n_strings, stop, why) = wire.scan_space(b)
     msg = ""
     if why == wire.OVERRUN:
         msg = (
@@ -95,9 +94,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> wire.Space:
     tally.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
-    space = wire.Space.empty(n_planes, n_strings)
-    wire.scan_space(b[:stop], space)
-    return space
+    return wire.scan_space(b[:stop], n_planes, n_strings)[0]
 
 
 def _check_count(count: int, limit: int, what: str) -> None:

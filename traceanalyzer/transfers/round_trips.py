@@ -187,11 +187,8 @@ class _PlacedGraph:
     def parts(self, first: set[int], last: set[int]) -> Iterator[list[int]]:
         """Yield the connected parts of the graph between arriving and leaving transfers.
 
-        Within a part, producers come before consumers, except in loops.
-
-        Args:
-            first: Nodes that take a value from a device.
-            last: Nodes that send a value to a device.
+        Within a part, producers come before consumers, except in loops. Nodes in `first` take a
+        value from a device, and nodes in `last` send one to a device.
         """
         bounded: Any = self._passable.copy()
         bounded.add_nodes_from((_START, _END))

@@ -189,13 +189,9 @@ def hardware_links(
     """Return the hardware's links by device plane and direction.
 
     A link's rate is the PCI Express bandwidth between host and device, and half of the memory
-    bandwidth within a device, since a copy reads and writes.
-
-    Args:
-        device_properties: The properties in each device's plane (cupti_collector.cc,
-            GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
-        gpus: NVML's records of the GPUs. Their order can differ from TensorFlow's, so the PCI
-            Express rate is known only if all GPUs have the same link.
+    bandwidth within a device, since a copy reads and writes. `device_properties` are those in each
+    device's plane (cupti_collector.cc, GetDeviceCapabilities). The order of `gpus`, NVML's records,
+    can differ from TensorFlow's: the bandwidth is known only if all GPUs have the same link.
     """
     links: dict[tuple[str, str], LinkRate] = {}
     buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}
