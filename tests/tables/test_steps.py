@@ -67,6 +67,22 @@ def test_a_marker_is_an_event_with_a_step_number() -> None:
     ]
 
 
+@pytest.mark.parametrize(("duration_us", "found"), [(8, {"prepare"}), (90, {"train"})])
+def test_what_a_capture_marked_gives_way_to_a_function_that_takes_longer(
+    duration_us: int, found: set[str]
+) -> None:
+    """The capture marks the first function that repeats, before it sees the others."""
+    marks = [
+        event("step", us(20 * k, 20), graph_type=ref("prepare"), step_num=k, _r=1) for k in range(5)
+    ]
+    prepares = [call("__inference_prepare_1", us(20 * k, 8)) for k in range(5)]
+    trains = [call("__inference_train_2", us(100 + 100 * k, duration_us)) for k in range(9)]
+
+    table = steps(host(line("python")(*marks, *prepares, *trains)))
+
+    assert {name for _, name, *_ in table} == found
+
+
 def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() -> None:
     assert steps(
         host(line("python")(event("FunctionRun", us(0, 90), _r=1))),

@@ -68,7 +68,8 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
 
     1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras's
        `TraceContext`, JAX's `StepTraceAnnotation`). Only the outermost of nested markers counts. A
-       step has its marker's name, or `train` or `test` for Keras.
+       step has its marker's name, or `train` or `test` for Keras. A capture marks the calls of
+       the first function that repeats; another function may turn out to be the main one.
     2. Calls of the function in which Keras runs a batch.
     3. The `Steps` lines that older profilers added for each device.
     4. Repeated executions of XLA programs on TPUs.
@@ -87,7 +88,7 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
         return int(done_ps[inside].max(initial=end_ps))
 
     sources: tuple[Callable[[], pd.DataFrame], ...] = (
-        lambda: _merged([_marked(plane) for plane in trace.planes]),
+        lambda: _main_marked(trace, calls),
         lambda: _keras_steps(host, calls, done),
         lambda: _merged([_steps_line(plane) for plane in trace.planes]),
         lambda: _merged([_modules(plane) for plane in trace.planes]),
@@ -129,6 +130,33 @@ def _merged(parts: list[pd.DataFrame]) -> pd.DataFrame:
     first = np.flatnonzero(begins)
     last = np.append(first, len(table))[1:] - 1
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
+
+
+def _main_marked(trace: Trace, calls: ProgramCalls) -> pd.DataFrame:
+    """Return the marked steps, or none if a capture marked them and they are not the main ones.
+
+    They are not if calls of another function outside the steps took longer than all steps.
+    """
+    steps = _merged([_marked(plane) for plane in trace.planes])
+    if steps.empty or not all(map(_is_marked_by_capture, trace.planes)):
+        return steps
+    start = steps["start_ps"].to_numpy(np.int64)
+    end = start + steps["duration_ps"].to_numpy(np.int64)
+    order = np.argsort(start)
+    step = np.searchsorted(start[order], calls.start_ps, side="right") - 1
+    is_inside = (step >= 0) & (calls.start_ps < end[order][step])
+    function = pd.factorize(calls.definition)[0]
+    is_other = calls.is_function & ~calls.traced & ~np.isin(function, function[is_inside])
+    took_ps = np.bincount(function, weights=(calls.end_ps - calls.start_ps) * is_other)
+    took_ps[np.bincount(function[is_other], minlength=len(took_ps)) < _FEWEST] = 0
+    return _rows() if took_ps.max(initial=0) > (end - start).sum() else steps
+
+
+def _is_marked_by_capture(plane: Plane) -> bool:
+    """Return whether a capture made all of a plane's step markers (`StepMarks`)."""
+    event = np.flatnonzero(plane.integers("step_num").present)
+    names = {plane.names[k] for k in plane.name_of[event].tolist()}
+    return names <= {"step"} and bool(plane.strings("graph_type", event).present.all())
 
 
 def _marked(plane: Plane) -> pd.DataFrame:
