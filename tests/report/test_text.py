@@ -26,3 +26,8 @@ def test_the_middle_is_cut_and_both_ends_are_kept() -> None:
     assert text.cut(name, 21) == "model/xxxx…xxx/MatMul"
     assert len(text.cut(name, 21)) == 21
     assert text.cut("MatMul", 21) == "MatMul"
+
+
+@pytest.mark.parametrize("said", ["train.py:3 looks for GPUs", "train.py:3 looks for GPUs."])
+def test_a_sentence_that_begins_with_a_name_ends_with_one_stop(said: str) -> None:
+    assert text.sentence(said) == "train.py:3 looks for GPUs."

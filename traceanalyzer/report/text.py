@@ -79,8 +79,6 @@ def sentence(words: str) -> str:
     A name at the start, such as a file name, is not capitalized.
     """
     words = one_line(words)
-    if _NAME_FIRST.match(words):
-        return f"{words}."
     stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
     return f"{capital(words)}{stop}"
 
