@@ -208,6 +208,20 @@ def test_a_library_that_offers_no_way_around_an_op_is_named_and_advice_is_given_
     assert not change.instead
 
 
+def test_without_lines_ops_of_one_finding_are_one_change_and_others_have_their_own() -> None:
+    """A trace alone has no lines, and the advice names the op."""
+    unknown = {"line": None, "file": None}
+    ops = [
+        cpu_op(kind, op_id=op_id, explanation=op(op_id, kind, no_kernel).explanation, **unknown)
+        for op_id, kind in (("a", "SparseAdd"), ("b", "SparseAdd"), ("c", "SerializeSparse"))
+        for no_kernel in [blocker("no_kernel", kind)]
+    ]
+
+    found = changes(*ops)
+
+    assert [set(change.op_ids) for change in found] == [{"a", "b"}, {"c"}]
+
+
 @pytest.mark.parametrize("kind", ["StringJoin", "WriteSummary"])
 def test_work_that_belongs_on_the_host_is_no_change(kind: str) -> None:
     assert changes(op("host", kind, blocker("no_kernel", kind), scope(9, kind))) == []

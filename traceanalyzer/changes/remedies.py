@@ -102,7 +102,7 @@ class Remedies:
             cause=cause,
             match=match,
             text=text,
-            remedy=_remedy(cpu_op, blocker, cause.id, text) if leader is None else leader.remedy,
+            remedy=_remedy(cpu_op, blocker, found) if leader is None else leader.remedy,
             fixes=text.fixes if leader is None else leader.fixes,
             is_dragged_along=leader is not None,
         )
@@ -124,13 +124,16 @@ def _is_of_assignment(blocker: Blocker) -> bool:
     return is_request and frame is not None and not frame.is_user
 
 
-def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> Remedy:
-    advice = next((fix.code or fix.text for fix in text.fixes), cause)
+def _remedy(
+    cpu_op: CpuOp, blocker: Blocker, found: tuple[Cause, CauseMatch, FindingText]
+) -> Remedy:
+    cause, match, text = found
+    advice = next((fix.code or fix.text for fix in text.fixes), cause.id)
     is_scoped = blocker.kind in _SCOPED or (blocker.kind in PLACED and blocker.scope is not None)
     scope = blocker.scope_frame if is_scoped else None
     if scope is not None and scope.is_user:
         return Remedy("scope", scope.file, scope.line)
-    if cause == STRATEGY:
+    if cause.id == STRATEGY:
         return Remedy("library", advice=advice)
     made = None if scope is not None else _made(cpu_op, blocker)
     if made is not None:
@@ -139,7 +142,9 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
     if scope is not None or blocker.made_in is not None or cpu_op.explanation.library is not None:
         return Remedy("library", *line, advice)
     frame = blocker.frame or blocker.made_at
-    return Remedy("fix", *(line if frame is None else (frame.file, frame.line)), advice)
+    file, number = line if frame is None else (frame.file, frame.line)
+    # Without a line, advice with the names of ops differs for the ops of one finding.
+    return Remedy("fix", file, number, advice if file else f"{cause.id}\0{match.scope}")
 
 
 def _made(cpu_op: CpuOp, blocker: Blocker) -> Frame | None:
