@@ -222,4 +222,5 @@ def _input(maker: ast.Call | ast.BinOp, op: str, name: str) -> ast.expr | None:
         return None
     if isinstance(maker, ast.BinOp):
         return (maker.left, maker.right)[at] if at < 2 else None  # noqa: PLR2004 - two operands
+    at = _PYTHON["positions"].get(op, {}).get(name, at)
     return argument(maker, at, name, *_PYTHON["renamed"].get(name, ()))
