@@ -11,13 +11,18 @@ from tests.input_pipeline.paced import asked
 from tests.labelled import LabelledProgram
 from tests.traces import (
     Event,
+    call,
     eager,
+    event,
+    executor,
     gpu,
     host,
     iterator,
     kernel,
     launch,
     line,
+    op,
+    send,
     step,
     stream,
     thread,
@@ -102,6 +107,44 @@ def test_short_steps_that_wait_for_ready_batches_have_a_change(tmp_path: Path) -
     assert change.title == "Fetch the batches for several steps in one call"
     assert change.saving.high_us == pytest.approx(300)
     assert change.saving.share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("has_kernels", [True, False])
+def test_time_in_the_runtime_is_no_loss_if_the_trace_lacks_the_gpus_kernels(
+    tmp_path: Path, *, has_kernels: bool
+) -> None:
+    """The GPU may have computed meanwhile."""
+
+    def one(number: int) -> Event:
+        at = 1000 * number
+        ops = [eager(f"Op{k}", us(at + 10 * k, 9)) for k in range(12)]
+        return step(number, us(at, 1000))(*ops, call("__inference_f_1", us(at + 130, 869)))
+
+    copies = executor(us(0, 9000))(send("x", "y", us(1, 2)))
+    planes = [host(line("python")(*map(one, range(9))), thread("tf_C", 1)(copies))]
+    if has_kernels:
+        planes.append(gpu(0)(stream(13, "Compute")(kernel("gemm", us(990, 8)))))
+    run = ta.load(write(tmp_path / "logs", xspace(*planes)))
+    assert run.gpu_used
+
+    saved_us = [c.saving.high_us for c in changes_of(ta.diagnose(run)) if c.kind == "runtime"]
+
+    assert any(us and us > 500 for us in saved_us) == has_kernels
+
+
+def test_a_session_is_not_told_to_use_a_function(tmp_path: Path) -> None:
+    runs = [event("SessionRun", us(1000 * k, 400), id=k) for k in range(9)]
+    ops = thread("tf_Compute", 1)(
+        executor(us(1000 * k, 400), step=k)(op("y", "MatMul", us(1000 * k + 1, 300)))
+        for k in range(9)
+    )
+    run = ta.load(write(tmp_path / "logs", xspace(host(line("python")(runs), ops))))
+
+    (change,) = [c for c in changes_of(ta.diagnose(run)) if c.kind == "runtime"]
+
+    assert "session.run" in change.instead
+    assert "tf.function" not in change.instead
+    assert "Keras" not in change.detail
 
 
 _PYTHON_IN_A_STEP = """

@@ -20,7 +20,7 @@ from traceanalyzer.model.changes import Candidate, Change, Place, Saving
 from traceanalyzer.run import Host, Run
 from traceanalyzer.step_parts import PARTS
 from traceanalyzer.tables.steps import eager_loop, regular_steps
-from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, SESSION_RUN, Role
 from traceanalyzer.timeline.intervals import covered, inside_ps
 from traceanalyzer.timeline.walk import Parts, Phase
 from traceanalyzer.units import PS_PER_US
@@ -98,9 +98,15 @@ class _Steps:
         return any(map(_KERAS.search, set(self.host.tables.ops["function"].dropna().astype(str))))
 
     @property
+    def is_session(self) -> bool:
+        return bool(self.steps["name"].eq(SESSION_RUN).any())
+
+    @property
     def several_per_call(self) -> str:
         if self.is_keras:
             return "model.compile(..., steps_per_execution=10)"
+        if self.is_session:
+            return "tf.compat.v1.while_loop(is_not_done, step, [0])  # in one session.run"
         return "@tf.function\ndef steps(batches):\n    for batch in batches: ..."
 
 
@@ -267,7 +273,12 @@ def _iterators(run: Run) -> Iterator[Change]:
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     run = diagnosis.run
     launching = (*PARTS["launch"], *PARTS["runtime"])
-    took = [(s.took_ps(*launching), s.took_ps(Phase.PROGRAM), s) for s in steps]
+    took = []
+    for step in steps:
+        # Without kernels in the trace, the GPU may be computing while the runtime waits.
+        is_seen = step.host.timeline.devices or not run.gpu_used
+        runtime_ps = step.took_ps(*launching) if is_seen else 0.0
+        took.append((runtime_ps, step.took_ps(Phase.PROGRAM), step))
     if not took:
         return
     runtime_ps, program_ps, step = max(took, key=lambda each: each[0] + each[1])
@@ -280,7 +291,14 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     if diagnosis.on_a_gpu is not None:
         return  # the step is another one on the machine of the prediction
     if program_ps >= LEAST * step_ps:
-        yield _change("program", program_ps, step_ps, instead=step.several_per_call)
+        between = ", callbacks, and Keras" if step.is_keras else ""
+        yield _change(
+            "program",
+            program_ps,
+            step_ps,
+            detail=f"between the steps, Python runs your program{between}",
+            instead=step.several_per_call,
+        )
     # Without a GPU, the trace does not show what the runtime costs beside one.
     if run.gpu_used and runtime_ps >= LEAST * step_ps and not _is_closed_to_xla(diagnosis):
         code = "model.compile(..., {})" if step.is_keras else "@tf.function({})"
