@@ -4,6 +4,7 @@ import io
 from collections.abc import Callable
 from functools import cache
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -126,3 +127,13 @@ def test_a_terminal_without_unicode() -> None:
     print_page(hostile(), Console(file=stream, width=80))
     stream.flush()
     assert saved().replace("µ", "u").encode() in raw.getvalue()
+
+
+def test_a_picture_is_said_to_be_on_the_page() -> None:
+    made = page_of(sample("recommender"))
+    chart = b.Icicle(measures=(("Host time", "us"),), nodes=())
+    section = b.Section(id="scopes", title="Scopes", blocks=(chart,))
+
+    text = printed(msgspec.structs.replace(made, sections=(section,)))
+
+    assert "see the page" in text[text.index("Scopes") :]

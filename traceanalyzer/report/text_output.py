@@ -70,7 +70,8 @@ class Form(NamedTuple):
                     took = "" if step.us is None else f" ({quantity(step.us, 'us')})"
                     sent = step.bytes_after
                     moved = "" if sent is None else f"{quantity(sent, 'bytes')} → "
-                    path += [f"{step.device.upper()} ", b.Code(text=step.label)]
+                    name = b.Code(text=step.label) if step.op_id else step.label
+                    path += [f"{step.device.upper()}: ", name]
                     path += [took, f" → {moved}"]
                 yield b.Note(text=tuple(path[:-1]))
             case b.Table():
@@ -84,6 +85,8 @@ class Form(NamedTuple):
                 count = counted(events.events_total, "event")
                 lanes = counted(events.lanes_total, "thread or stream")
                 yield Quiet((f"{count} on {lanes}{self.more}",))
+            case b.Chart() | b.Icicle() if self.more:
+                yield Quiet((f"A picture{self.more}",))
             case b.StepBar():
                 yield from self.step_bar(block)
             case b.Changes():
