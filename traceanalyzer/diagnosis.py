@@ -1,6 +1,6 @@
 """Finds the causes of a run's CPU-placed ops, and counts the ops left unexplained."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -132,7 +132,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     return Diagnosis(
         run=run,
         findings=_most_expensive_first(findings, run, costs),
-        outcomes=tuple(_outcome(cause, failed, findings, not_applicable) for cause in applied),
+        outcomes=tuple(_outcomes(applied, failed, findings, not_applicable)),
         explained=explained,
         unexplained=unexplained.sort_values("host_self_ps", ascending=False, kind="stable"),
         cpu_ops=analysis.cpu_ops,
@@ -142,22 +142,19 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     )
 
 
-def _outcome(
-    cause: Cause,
+def _outcomes(
+    causes: Iterable[Cause],
     failed: Mapping[str, str],
     findings: Iterable[Finding],
     not_applicable: Mapping[str, str],
-) -> RuleStatus:
+) -> Iterator[RuleStatus]:
     fired = {each for f in findings for each in (f.cause, *(b.cause for b in f.blockers))}
-    states: dict[RuleState, Mapping[str, str | None]] = {
-        "failed": dict(failed),
-        "fired": dict.fromkeys(fired),
-        "not_applicable": dict(not_applicable),
-        "silent": {cause.id: None},
-    }
-    status = next(state for state, reasons in states.items() if cause.id in reasons)
-    reason = states[status][cause.id]
-    return RuleStatus(cause=cause.id, status=status, reason=reason, title=cause.title)
+    for cause in causes:
+        status: RuleState = "not_applicable" if cause.id in not_applicable else "silent"
+        status = "fired" if cause.id in fired else status
+        status = "failed" if cause.id in failed else status
+        why = {"failed": failed, "not_applicable": not_applicable}.get(status, {}).get(cause.id)
+        yield RuleStatus(cause=cause.id, status=status, reason=why, title=cause.title)
 
 
 def _on_a_gpu(

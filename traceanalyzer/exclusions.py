@@ -12,7 +12,12 @@ import pandas as pd
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes import BlockedOps
 from traceanalyzer.causes.knowledge.caught_errors import exhaustion
-from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, memory_note, memory_peak
+from traceanalyzer.causes.knowledge.gpu_memory import (
+    memory_note,
+    memory_peak,
+    other_processes,
+    others_bytes,
+)
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Myth, RuledOut
@@ -116,16 +121,15 @@ def _answers(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _other_processes(capture_file: CaptureFile) -> Iterator[tuple[str, str]]:
-    for gpu, others in driver_gpus(capture_file):
-        if not others:
-            continue
-        names = listed(list(dict.fromkeys(other.name for other in others if other.name)))
-        text = f"GPU {gpu.get('index', 0)} was shared with {counted(len(others), 'other process')}"
-        text += f" ({names})" if names else ""
-        used = sum(other.bytes or 0 for other in others)
-        text += f", which used {size_text(used)} of its memory" if used else ""
-        why = "placement does not depend on load. On a busy GPU, an op waits."
-        yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
+    for gpu in capture_file.gpus:
+        if others := other_processes(gpu):
+            names = listed(list(dict.fromkeys(str(o["name"]) for o in others if o.get("name"))))
+            text = f"GPU {gpu.get('index', 0)} was shared with "
+            text += counted(len(others), "other process") + (f" ({names})" if names else "")
+            used = others_bytes(gpu)
+            text += f", which used {size_text(used)} of its memory" if used else ""
+            why = "placement does not depend on load. On a busy GPU, an op waits."
+            yield "other_processes", f"{text}. That moved no op to the CPU: {why}"
 
 
 def _float64(ops: pd.DataFrame) -> Iterator[tuple[str, str]]:

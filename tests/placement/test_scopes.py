@@ -22,7 +22,7 @@ from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
-from traceanalyzer.placement.scopes import ReadDevices
+from traceanalyzer.placement.scopes import ReadDevices, unsure_scopes
 
 CPU, GPU = Machine.local(gpus=1).host, Machine.local(gpus=1).devices[0]
 SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB, OF_MADE, OF_CALL = range(10)
@@ -45,11 +45,11 @@ def _signature(op: str, scopes: tuple[int, ...] = (), *, is_function: bool = Fal
 
 def _read(capture_file: CaptureFile, *, unsure_as_recorded: bool = False) -> ReadDevices:
     return ReadDevices(
-        capture_file,
-        Machine.local(gpus=1),
-        RESOURCES,
-        lambda _: GPU,
-        unsure_as_recorded=unsure_as_recorded,
+        capture_file=capture_file,
+        machine=Machine.local(gpus=1),
+        resources=RESOURCES,
+        place=lambda _: GPU,
+        as_recorded=frozenset(unsure_scopes(capture_file) if unsure_as_recorded else ()),
     )
 
 

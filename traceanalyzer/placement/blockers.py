@@ -87,9 +87,6 @@ def _first_gpu(machine: Machine) -> str:
     return next(iter(machine.matching(DeviceName(type=GPU))), "")
 
 
-# --- Nodes of graphs ------------------------------------------------------------------------------
-
-
 class BlockerFinder:
     """Finds the blockers of a placement's nodes.
 
@@ -248,9 +245,6 @@ def _elsewhere(placement: Placement, node: int) -> Blocker | None:
     if name is ANYWHERE or name.type in {None, GPU}:
         return None
     return Blocker(kind=kind, node=node, requested_device=str(name))
-
-
-# --- Eager ops ------------------------------------------------------------------------------------
 
 
 def eager_blockers(op: EagerOp, setting: EagerSetting) -> Blockers:

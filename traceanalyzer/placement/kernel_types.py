@@ -46,9 +46,6 @@ def python_name(dtype: str) -> str:
     return _PYTHON.get(dtype, dtype)
 
 
-# --- The kernels of an op in one version ----------------------------------------------------------
-
-
 class Combination(NamedTuple):
     """Values of the constrained attributes, and the kernels that TensorFlow selects for them."""
 

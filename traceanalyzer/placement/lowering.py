@@ -8,7 +8,7 @@ are left out, because they do not affect where other ops run.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import Attributes, Json
@@ -57,45 +57,28 @@ class _Names(NamedTuple):
     replaced: Mapping[str, list[str]]
 
 
-def lowered(
-    graph: Graph,
-    library: Mapping[str, FunctionBody],
-    pool: AttributePool,
-    registry: Registry,
-    numbered: Mapping[str, str],
-) -> Lowered:
-    """Return a copy of a graph with its function calls, loops, and branches inlined.
+@dataclass(kw_only=True)
+class Lowering:
+    """Inlines the function calls, loops, and branches of one graph."""
 
-    Args:
-        numbered: Known names of calls (`while/body/_7`), keyed by the name without its number
-            (`while/body/_`). The numbers of other calls differ from TensorFlow's.
-    """
-    return _Lowering(library, pool, registry, numbered).lower(graph)
-
-
-class _Lowering:
-    def __init__(
-        self,
-        library: Mapping[str, FunctionBody],
-        pool: AttributePool,
-        registry: Registry,
-        numbered: Mapping[str, str],
-    ) -> None:
-        self._library = library
-        self._pool = pool
-        self._registry = registry
-        self._numbered = numbered
-        self._rows: list[tuple[Any, ...]] = []
-        self._devices: dict[str, str] = {}  # requested devices of the nodes so far
-        self._requests: dict[str, str] = {}
-        self._waiting: deque[_FunctionToInline] = deque()
-        self._numbers = 0
+    library: Mapping[str, FunctionBody]
+    pool: AttributePool
+    registry: Registry
+    #: Known names of calls (`while/body/_7`), keyed by the name without its number
+    #: (`while/body/_`). The numbers of other calls differ from TensorFlow's.
+    numbered: Mapping[str, str]
+    _rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _devices: dict[str, str] = field(default_factory=dict)  # requested, of the nodes so far
+    _requests: dict[str, str] = field(default_factory=dict)
+    _waiting: deque[_FunctionToInline] = field(default_factory=deque)
+    _numbers: int = 0
 
     def lower(self, graph: Graph) -> Lowered:
+        """Return a copy of the graph with calls inlined."""
         self._add(graph, _FunctionToInline("", "", "", (), []), {})
         while self._waiting:
             call = self._waiting.popleft()
-            body = self._library[call.function]
+            body = self.library[call.function]
             arguments = [at for at, op in enumerate(body.graph.ops) if op in ARGUMENTS]
             given = {}
             for at, source in zip(arguments, call.inputs, strict=False):
@@ -117,7 +100,7 @@ class _Lowering:
         functions = {at: found for at, found in functions.items() if found}
         ends = {
             at: [
-                [self._name(f"Func/{name}/output") for _ in self._library[function].results]
+                [self._name(f"Func/{name}/output") for _ in self.library[function].results]
                 for name, function in found
             ]
             for at, found in functions.items()
@@ -156,7 +139,7 @@ class _Lowering:
             for attribute, added in _ADDED.items()
             for place, function in enumerate(called_in([known.get(attribute)]))
         ]
-        bodies = [self._library.get(function) for _, _, function in found]
+        bodies = [self.library.get(function) for _, _, function in found]
         if all(body is not None and body.is_inlined for body in bodies):
             for added, place, function in found:
                 name = f"{prefix}{graph.names[at]}{added.format(place)}"
@@ -165,7 +148,7 @@ class _Lowering:
     def _identity(self, name: str, source: str, dtype: Any) -> None:  # noqa: ANN401 - JSON
         """Add an `Identity` node for an argument or a result of an inlined function."""
         maker = split_input(source)[0]
-        attributes = self._pool.add({"T": dtype, "_class": [{"s": f"loc:@{maker}"}]})
+        attributes = self.pool.add({"T": dtype, "_class": [{"s": f"loc:@{maker}"}]})
         device = self._devices.get(maker, "") if "/input/_" in name else ""
         self._rows.append(
             (name, "Identity", (source,) if source else (), device, attributes, "", "")
@@ -187,7 +170,7 @@ class _Lowering:
         argument, is_of_function, number = output.rpartition(":")
         before = 0
         node = graph.index(name)
-        definition = self._registry.definition(graph.ops[node]) if node >= 0 else None
+        definition = self.registry.definition(graph.ops[node]) if node >= 0 else None
         if is_of_function and definition is not None and len(definition.outputs) > 1:
             known = definition.complete(self._set(graph, node))
             for each in definition.outputs:
@@ -198,7 +181,7 @@ class _Lowering:
         return before + split_input(f"{name}:{number}")[1]
 
     def _set(self, graph: Graph, at: int) -> Attributes:
-        return self._pool.sets[graph.attributes[at]]
+        return self.pool.sets[graph.attributes[at]]
 
     def _prefixed(self, names: _Names, at: int) -> int:
         """Return a node's attribute set, with the prefix of its call added to colocation groups."""
@@ -209,8 +192,8 @@ class _Lowering:
         renamed: Json = [
             {"s": f"loc:@{names.prefix if graph.index(each) >= 0 else ''}{each}"} for each in groups
         ]
-        return self._pool.add({**known, "_class": renamed})
+        return self.pool.add({**known, "_class": renamed})
 
     def _name(self, text: str) -> str:
         self._numbers += 1
-        return self._numbered.get(f"{text}/_", f"{text}/_{self._numbers}")
+        return self.numbered.get(f"{text}/_", f"{text}/_{self._numbers}")

@@ -63,9 +63,6 @@ def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
     return [name for name in strategies(capture_file) if not name.startswith("OneDevice")]
 
 
-# --- Devices that a program chooses ---------------------------------------------------------------
-
-
 class FreeChoices:
     """The devices that a program may choose differently on a machine with GPUs."""
 
@@ -142,8 +139,6 @@ def pinned_by(
         return None
     return "program" if options.get(OPTION) is True else None
 
-
-# --- The error that ended a program ---------------------------------------------------------------
 
 _ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
 _BY_MACHINE: Final = frozenset({"no_device", "resource_exhausted"})

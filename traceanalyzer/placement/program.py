@@ -24,7 +24,7 @@ from traceanalyzer.placement.eager import (
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import registry_of
-from traceanalyzer.placement.scopes import ReadDevices
+from traceanalyzer.placement.scopes import ReadDevices, unsure_scopes
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "the device of this argument was not recorded"
@@ -77,11 +77,11 @@ class ProgramPlacement:
         #: The device of each resource in the capture file; "" if unknown.
         self.resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
-            capture_file,
-            self.machine,
-            self.resources,
-            lambda maker: place_eager(self._op(maker), self.eager_setting).device,
-            unsure_as_recorded=unsure_as_recorded,
+            capture_file=capture_file,
+            machine=self.machine,
+            resources=self.resources,
+            place=lambda maker: place_eager(self._op(maker), self.eager_setting).device,
+            as_recorded=frozenset(unsure_scopes(capture_file) if unsure_as_recorded else ()),
         )
         # Elements of datasets, which are on the host.
         self._read = {

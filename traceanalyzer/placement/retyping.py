@@ -84,8 +84,6 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
     )
 
 
-# --- Uses of a variable ------------------------------------------------------------------------
-
 READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 _MOST: Final = 200  # uses of one variable
 

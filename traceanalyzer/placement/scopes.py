@@ -10,7 +10,7 @@ keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from traceanalyzer.capture_file import document
@@ -55,9 +55,6 @@ def _scopes_around(capture_file: CaptureFile, function: str, node: str) -> list[
     if at < 0:
         return [] if document.is_session(function) else None
     return [capture_file.scopes[number] for number in definition.scopes[at] or ()]
-
-
-# --- The scopes that request a device ------------------------------------------------------------
 
 
 def scopes_of_node(
@@ -141,9 +138,7 @@ def _innermost(scopes: Iterable[Scope]) -> Scope | None:
     return None if found is None or found.device in NO_SCOPE else found
 
 
-# --- Requests on another machine -----------------------------------------------------------------
-
-
+@dataclass(kw_only=True)
 class ReadDevices:
     """Translates a program's device requests to another machine.
 
@@ -151,25 +146,16 @@ class ReadDevices:
     device of any other object is dropped.
     """
 
-    def __init__(
-        self,
-        capture_file: CaptureFile,
-        machine: Machine,
-        resources: Sequence[str],
-        place: Callable[[Signature], str],
-        *,
-        unsure_as_recorded: bool = False,
-    ) -> None:
-        self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
-        self._capture_file = capture_file
-        self._machine = machine
-        self._resources = resources
-        self._place = place
-        self._places: dict[int, str] = {}  # of ops, by signature
+    capture_file: CaptureFile
+    machine: Machine
+    resources: Sequence[str]  #: their devices on that machine, filled in as they are placed
+    place: Callable[[Signature], str]
+    as_recorded: frozenset[Scope]  #: the scopes whose request does not change
+    _places: dict[int, str] = field(default_factory=dict)  # of ops, by signature
 
     def of_eager(self, signature: Signature) -> str:
         """Return the device that an eager op or a call requests on the other machine."""
-        scopes = (self._capture_file.scopes[number] for number in signature.scopes)
+        scopes = (self.capture_file.scopes[number] for number in signature.scopes)
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
@@ -184,34 +170,34 @@ class ReadDevices:
         return replace(graph, devices=tuple(devices)) if tuple(devices) != graph.devices else graph
 
     def _on_machine(self, scope: Scope | None, device: str) -> str:
-        if scope is None or scope.origin is None or scope in self._unsure:
+        if scope is None or scope.origin is None or scope in self.as_recorded:
             return device
         if scope.origin == document.OF_MACHINE:
-            return self._machine.devices[0]
+            return self.machine.devices[0]
         if scope.origin <= OF_OP:
             return self._of_maker(OF_OP - scope.origin)
-        return self._resources[scope.origin] if scope.origin >= 0 else ""
+        return self.resources[scope.origin] if scope.origin >= 0 else ""
 
     def _of_maker(self, number: int) -> str:
         """Return the device of the op that made a tensor, or "" if it is unknown."""
         if number not in self._places:
             self._places[number] = ""  # for a malformed file with a cycle
-            maker = self._capture_file.signatures[number]
-            self._places[number] = "" if maker.is_function else self._place(maker)
+            maker = self.capture_file.signatures[number]
+            self._places[number] = "" if maker.is_function else self.place(maker)
         return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
         """Return the scope around a node, or around its inlined call or colocated node, if any."""
         definition, name = origin_of(function, graph, node)
-        scopes = _scopes_around(self._capture_file, definition, name)
+        scopes = _scopes_around(self.capture_file, definition, name)
         if scopes is None:
             return _BY_TENSORFLOW  # no code made it: TensorFlow did, when it inlined or lowered
         found = _innermost(scopes)
         others = [_inlined_call(graph, node)] if definition != function else []
-        if found is None and (at := colocated_request(self._capture_file, graph, node)) >= 0:
+        if found is None and (at := colocated_request(self.capture_file, graph, node)) >= 0:
             others.append(graph.names[at])
         for other in others:
-            around = _scopes_around(self._capture_file, function, other) or ()
+            around = _scopes_around(self.capture_file, function, other) or ()
             found = found or _innermost(around)
         return found
 

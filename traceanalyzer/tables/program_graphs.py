@@ -22,7 +22,7 @@ from traceanalyzer.capture_file.function_records import (
 )
 from traceanalyzer.capture_file.graph_files import ProgramGraph, ProgramGraphs
 from traceanalyzer.format import counted, listed
-from traceanalyzer.placement.lowering import Lowered, lowered
+from traceanalyzer.placement.lowering import Lowered, Lowering
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.graph_nodes import base_names
@@ -162,7 +162,13 @@ class GraphFinder:
         return self._types_of[id(graph)]
 
     def _lowered(self, graph: ProgramGraph, numbered: Mapping[str, str] | None = None) -> Lowered:
-        return lowered(graph.graph, graph.library, self._pool, self._registry, numbered or {})
+        lowering = Lowering(
+            library=graph.library,
+            pool=self._pool,
+            registry=self._registry,
+            numbered=numbered or {},
+        )
+        return lowering.lower(graph.graph)
 
     def _instance(self, graph: ProgramGraph, nodes: Graph, ops: Sequence[TracedOp]) -> Instance:
         sets = [self._pool.sets[at] for at in nodes.attributes]

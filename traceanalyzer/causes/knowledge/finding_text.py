@@ -38,9 +38,6 @@ _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
 _SCOPE: Final = re.compile(r"[\w.]*\bdevice\((?:[^()]|\([^()]*\))*\)")
 
 
-# --- evidence and lines ----------------------------------------------------------------------
-
-
 def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
     """Return evidence at a line of code or, without one, at a place in the capture file."""
     where: Where | None = CaptureFileWhere(capture_file=place) if place else None
@@ -116,9 +113,6 @@ def fix_of(entry: Mapping[str, Any], values: Mapping[str, str] | None = None) ->
     return Fix(**filled) if "text" in filled else Fix.of(**filled)
 
 
-# --- requests and calls ----------------------------------------------------------------------
-
-
 def scope_text(blocker: Blocker) -> str:
     """Return the `tf.device` call of a blocker's scope, as written in the program if recorded."""
     frame = blocker.scope_frame
@@ -164,8 +158,6 @@ def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
 
-# --- blockers --------------------------------------------------------------------------------
-
 _CLAUSES: Final = {
     BlockerKind.NO_KERNEL: "{} has no GPU kernel",
     BlockerKind.HOST_LIST: "{} uses a list that is always in host memory",
@@ -176,7 +168,7 @@ _CLAUSES: Final = {
 
 
 def blocker_text(blocker: Blocker) -> str:
-    """Return a blocker as a clause: `StringJoin has no GPU kernel`."""
+    """Return a blocker as a clause, with the line that created the op, if known."""
     made = "" if blocker.frame is None else f" ({line_text(blocker.frame)})"
     return f"{_clause(blocker)}{made}"
 

@@ -5,9 +5,9 @@ the data is too large for the GPU, that is likely why a scope requests the CPU.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, line_text
 from traceanalyzer.causes._cause import BlockedOps
@@ -27,13 +27,6 @@ _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
 _WITH_SLOTS: Final = 4
 
 
-class OtherProcess(NamedTuple):
-    """The name ("" if unknown) and memory use of another program's process on a GPU."""
-
-    name: str
-    bytes: int | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
     """The memory of one GPU of a host; None for unknown values."""
@@ -42,17 +35,12 @@ class GpuMemory:
     peak_bytes: int | None = None  #: the most that TensorFlow had in use
     limit_bytes: int | None = None  #: how much TensorFlow may use
     total_bytes: int | None = None  #: how much the GPU has
-    others: tuple[OtherProcess, ...] = ()
+    others_bytes: int = 0  #: how much other processes are known to use
 
     @property
     def room_bytes(self) -> int | None:
         """The memory that TensorFlow can use: its limit, or else the GPU's whole memory."""
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
-
-    @property
-    def others_bytes(self) -> int:
-        """The memory that other processes are known to use."""
-        return sum(other.bytes or 0 for other in self.others)
 
     @property
     def free_bytes(self) -> int:
@@ -93,38 +81,33 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     totals = _counts(host.device_properties, "memory_size")
     # The driver numbers GPUs by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses. So
     # for several GPUs, only a size that all of them have is used.
-    seen = [] if capture_file is None else list(driver_gpus(capture_file))
-    sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
+    seen = () if capture_file is None else capture_file.gpus
+    sizes = {_count(gpu.get("memory_total_bytes")) for gpu in seen}
     known = {*peaks, *limits, *totals}
     if len(sizes) == 1 and (size_bytes := sizes.pop()):
         totals = dict.fromkeys(known or {0}, size_bytes) | totals
-    others = {0: seen[0][1]} if len(seen) == 1 and known <= {0} else {}
+    others = {0: others_bytes(seen[0])} if len(seen) == 1 and known <= {0} else {}
     return tuple(
         GpuMemory(
             number=number,
             peak_bytes=peaks.get(number),
             limit_bytes=limits.get(number),
             total_bytes=totals.get(number),
-            others=others.get(number, ()),
+            others_bytes=others.get(number, 0),
         )
         for number in sorted(known | totals.keys())
     )
 
 
-def driver_gpus(
-    capture_file: CaptureFile,
-) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
-    """Yield the driver's record of each GPU, with the other processes on it."""
-    for gpu in capture_file.gpus:
-        found = gpu.get("other_processes")
-        processes = [p for p in found if isinstance(p, dict)] if isinstance(found, list) else []
-        yield (
-            gpu,
-            tuple(
-                OtherProcess(str(each.get("name") or ""), _count(each.get("memory_bytes")))
-                for each in processes
-            ),
-        )
+def other_processes(gpu: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the other programs' processes on a GPU, as the driver's record of it has them."""
+    found = gpu.get("other_processes")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def others_bytes(gpu: Mapping[str, Any]) -> int:
+    """Return how much of a GPU's memory other processes are known to use."""
+    return sum(_count(each.get("memory_bytes")) or 0 for each in other_processes(gpu))
 
 
 def _counts(recorded: object, key: str = "") -> dict[int, int]:
