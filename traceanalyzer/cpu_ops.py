@@ -124,17 +124,20 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
 
 def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:
     """Predict where a host's ops would run on the assumed machine, and add them to the analysis."""
-    machine = analysis.machine
+    machine, choices, keras = analysis.machine, FreeChoices(capture_file), Keras(capture_file)
     explanations = ReplayedExplanations(capture_file, machine)
-    choices = FreeChoices(capture_file)
-    unsure = None
-    if choices.is_any_unsure:
-        unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-    keras = Keras(capture_file)
+    unsure = (
+        ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
+        if choices.is_any_unsure
+        else None
+    )
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
-        if row.role == Role.NO_WORK and _left_out(analysis, row, record, explanation, explanations):
+        if row.role == Role.NO_WORK and explanation is None:
+            continue
+        if explanation is not None and _is_idle(row, record, explanations):
+            analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
             continue
         if record is None or (explanation is not None and explanation.basis == "none"):
             analysis.not_replayed.add(row.op_id)
@@ -158,19 +161,6 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             doubt = on_host or keras.doubt(record.function, record.node) or choices.doubt
             explanation = doubted(choices.weighed(explanation), doubt)
             found[row.op_id] = _cpu_op(row, record, explanation)
-
-
-def _left_out(
-    analysis: Analysis,
-    row: Any,  # noqa: ANN401
-    record: OpRecord | None,
-    explanation: PlacementExplanation | None,
-    explanations: ReplayedExplanations,
-) -> bool:
-    """Return whether an op is on a GPU or does no work; in the latter case, record it."""
-    if explanation is not None and _is_idle(row, record, explanations):
-        analysis.idle[row.op_id] = _cpu_op(row, record, explanation)
-    return explanation is None or row.op_id in analysis.idle
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
