@@ -126,11 +126,8 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     """Predict where a host's ops would run on the assumed machine, and add them to the analysis."""
     machine, choices, keras = analysis.machine, FreeChoices(capture_file), Keras(capture_file)
     explanations = ReplayedExplanations(capture_file, machine)
-    unsure = (
-        ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-        if choices.is_any_unsure
-        else None
-    )
+    as_recorded = choices.unsure_scopes
+    unsure = ReplayedExplanations(capture_file, machine, as_recorded) if as_recorded else None
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)

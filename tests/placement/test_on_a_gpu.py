@@ -224,7 +224,7 @@ def test_why_an_op_may_stay_on_the_cpu_is_said(origin: int, words: str) -> None:
         chosen=frozenset({0} if origin == OF_MACHINE else ()),
     )
     choices = FreeChoices(captured)
-    assert choices.is_any_unsure
+    assert choices.unsure_scopes
     why = choices.why_unsure(explanation())
     assert "train.py:6" in why
     assert words in why
@@ -241,4 +241,4 @@ def test_an_imported_graph_may_have_been_built_without_a_gpu(file: str, *, is_un
         frames=(copies,),
         scopes=(Scope(device="/job:localhost/device:CPU:0", frame=0, origin=OF_ANOTHER),),
     )
-    assert FreeChoices(captured).is_any_unsure is is_unsure
+    assert bool(FreeChoices(captured).unsure_scopes) is is_unsure

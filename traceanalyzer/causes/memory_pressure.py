@@ -39,16 +39,10 @@ def _exhausted(
     failed, raised, handler = exhaustion(error.message), seen.raised, seen.handler
     if handler is not None and seen.ops is None:
         return
+    case = "not_caught" if seen.is_uncaught else "handler_unknown"
     scope = f"{host.name} {same_place(raised)} not caught"
-    sub_reason, then = None, "The capture file does not show whether the program caught the error."
-    if seen.is_uncaught:
-        sub_reason = "not_caught"
-        then = "The program did not catch the error, so it put no op on the CPU."
     if handler is not None:
-        sub_reason = "caught"
-        scope = f"{same_place(raised)} {same_place(handler)}"
-        then = f"{line_text(handler)} caught the error, and the handler requests the CPU."
-    case = "" if handler is not None else sub_reason or "handler_unknown"
+        case, scope = "", f"{same_place(raised)} {same_place(handler)}"
     yield finding(
         f"memory_pressure/{case}",
         values={
@@ -56,9 +50,9 @@ def _exhausted(
             "at": "" if raised is None else f" at {line_text(raised)}",
             "ops": "" if seen.ops is None else types_at(seen.ops.ops),
             "attempt": failed.attempt,
-            "then": then,
+            "handler": "" if handler is None else line_text(handler),
         },
-        sub_reason=sub_reason,
+        sub_reason={"": "caught", "not_caught": "not_caught"}.get(case),
         scope=scope,
         certainty=seen.certainty,
         op_ids=seen.op_ids,

@@ -187,13 +187,13 @@ def kernels(
     if (op is None) != cpu_only:
         refuse("give either an op type, e.g. MatMul, or --cpu-only")
     if op is None:
-        listed = kernel_answers.cpu_only(dtype, tf)
+        ops, notes = kernel_answers.cpu_only(dtype, tf)
         if as_data:
-            echo_json(asdict(listed))
+            echo_json({"ops": ops, "notes": notes})
             return
-        for note in listed.notes:
+        for note in notes:
             complain(note)
-        for name in listed.ops:
+        for name in ops:
             click.echo(name)
         return
     answer = kernel_answers.answer(op, dtype, tf)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from traceanalyzer.capture_file.document import CaptureFile, Frame, is_session
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Scope, is_session
 from traceanalyzer.model import Certainty
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
@@ -81,14 +81,11 @@ class ReplayedExplanations:
         self,
         capture_file: CaptureFile,
         machine: Machine | None = None,
-        *,
-        unsure_as_recorded: bool = False,
+        as_recorded: frozenset[Scope] = frozenset(),
     ) -> None:
         self._capture_file = capture_file
         self._is_own = machine is None
-        self.program = ProgramPlacement(
-            capture_file, machine, unsure_as_recorded=unsure_as_recorded
-        )
+        self.program = ProgramPlacement(capture_file, machine, as_recorded)
         self._recorded = self.program if self._is_own else ProgramPlacement(capture_file)
         self._records = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, BlockerFinder] = {}

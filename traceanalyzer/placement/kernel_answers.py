@@ -61,17 +61,6 @@ class KernelAnswer:
     notes: tuple[str, ...]  #: further facts, one sentence each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CpuOnly:
-    """The ops that have a CPU kernel but no GPU kernel."""
-
-    dtype: str | None  #: the requested type; None for any
-    tf: str
-    table: str
-    ops: tuple[str, ...]  #: sorted, without ops that only rewrites or the runtime make
-    notes: tuple[str, ...]
-
-
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
     """Return the kernels of an op, by default for all types and the newest version.
 
@@ -112,26 +101,23 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     )
 
 
-def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
-    """Return the ops with a CPU kernel but no GPU kernel. The defaults are those of `answer`."""
+def cpu_only(dtype: str | None = None, tf: str | None = None) -> tuple[list[str], list[str]]:
+    """Return the sorted ops with a CPU kernel but no GPU kernel, and notes, one sentence each.
+
+    Ops that only rewrites or the runtime make are left out. The defaults are those of `answer`.
+    """
     found, data_type = _table(tf), _data_type(dtype)
     registry, ops = found.registry, []
     for op in registry.ops:
         if data_type is None:
-            is_cpu_only = registry.usable_kernels(op) and not registry.gpu_kernels(op)
+            is_cpu_only = bool(registry.usable_kernels(op)) and not registry.gpu_kernels(op)
         else:
             support = support_of(registry, op)
             extent = extent_of(() if support is None else _of_type(support, data_type))
             is_cpu_only = extent.devices == (CPU,)
         if is_cpu_only and not op.startswith("_"):
             ops.append(op)
-    return CpuOnly(
-        dtype=None if data_type is None else python_name(data_type),
-        tf=tf or registry.version,
-        table=registry.version,
-        ops=tuple(ops),
-        notes=tuple(_version_notes(found)),
-    )
+    return ops, [*_version_notes(found)]
 
 
 def _table(tf: str | None) -> Nearest:

@@ -4,7 +4,8 @@ The files are plain text with a paragraph for each op: its type, followed by one
 line starts with the TensorFlow versions to which it applies. `*` means every version that has a
 table; `2.14-`, `-2.13`, and `2.14,2.16-2.17` are ranges of versions.
 
-`kernels.txt` lists the kernels of each device type, as JSON; see `Kernel` in `registry`:
+`kernels.txt` lists the kernels of each device type, as JSON; see `Kernel` in `registry`. If
+TensorFlow has the same kernel twice, `copies` numbers them:
 
 ```
 Abs

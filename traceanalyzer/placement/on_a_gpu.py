@@ -68,12 +68,12 @@ class FreeChoices:
 
     def __init__(self, capture_file: CaptureFile) -> None:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
-        self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
+        #: The scopes that may not request the CPU on a GPU machine.
+        self.unsure_scopes = frozenset(unsure_scopes(capture_file))
+        self._unsure = {capture_file.frames[scope.frame] for scope in self.unsure_scopes}
         self._questions = _gpu_questions(capture_file)
         # Whether the program continued after an error that its machine's devices caused.
         self._went_on = any(error.where in _BY_MACHINE for error in capture_file.errors)
-        #: Whether the program requests a device that may not be the CPU on a GPU machine.
-        self.is_any_unsure = bool(self._unsure)
         #: Why any op of a graph may be different on a GPU machine, or "".
         self.doubt = ""
         if _strategies_by_gpus(capture_file):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from traceanalyzer.capture_file.document import CaptureFile, Signature, Tensor, is_session
+from traceanalyzer.capture_file.document import CaptureFile, Scope, Signature, Tensor, is_session
 from traceanalyzer.capture_file.function_records import Function
 from traceanalyzer.placement import calls
 from traceanalyzer.placement.calls import Call
@@ -24,7 +24,7 @@ from traceanalyzer.placement.eager import (
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting
 from traceanalyzer.placement.registry import registry_of
-from traceanalyzer.placement.scopes import ReadDevices, unsure_scopes
+from traceanalyzer.placement.scopes import ReadDevices
 
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
 _ARGUMENT_NOT_RECORDED: Final = "the device of this argument was not recorded"
@@ -49,14 +49,9 @@ class ProgramPlacement:
         self,
         capture_file: CaptureFile,
         machine: Machine | None = None,
-        *,
-        unsure_as_recorded: bool = False,
+        as_recorded: frozenset[Scope] = frozenset(),
     ) -> None:
-        """Place a program on a machine, by default its own.
-
-        Args:
-            unsure_as_recorded: Whether to assume that uncertain requests match the recorded ones.
-        """
+        """Place a program, by default on its own machine, with some requests as recorded."""
         self._capture_file = capture_file
         self._attributes = capture_file.attributes
         self._own_machine = machine_of(capture_file)
@@ -81,7 +76,7 @@ class ProgramPlacement:
             machine=self.machine,
             resources=self.resources,
             place=lambda maker: place_eager(self._op(maker), self.eager_setting).device,
-            as_recorded=frozenset(unsure_scopes(capture_file) if unsure_as_recorded else ()),
+            as_recorded=as_recorded,
         )
         # Elements of datasets, which are on the host.
         self._read = {

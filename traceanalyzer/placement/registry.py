@@ -43,7 +43,6 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     host_memory_args: tuple[str, ...] = ()
     priority: int = 0  #: the matching kernel with the highest priority is used
     label: str = ""  #: the required value of a node's `_kernel` attribute
-    copies: int = 1  #: how many times TensorFlow has it
 
     def mismatches(self, attributes: Attributes) -> tuple[str, ...]:
         """Return the constrained attributes that are missing or have an unsupported value."""
