@@ -18,9 +18,6 @@ _ENDS: Final = {
     "_Arg": "it cannot use the function's argument {}",
     "_Retval": "it cannot return the function's result",
 }
-_PLACED_ONE_BY_ONE: Final = (
-    ". Without XLA, ops are placed one by one; those on the CPU have causes of their own."
-)
 _MESSAGE: Final = re.compile(
     r"when trying to compile graph (?P<graph>[^\s\[]+)\S* on (?P<device>\w+): (?P<op>\w+) \("
     r".*?\{\{node (?P<node>[^}]+)\}\}",
@@ -56,26 +53,19 @@ def _found(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) 
             reason = f": {_ENDS[op].format(found['node'])}"
         if made_at is not None:
             evidence.insert(1, observed("op", f"{op} is created here", line=made_at))
-    then, moved = "The program did not catch it.", ""
-    sub_reason = "not_caught" if seen.is_uncaught else None
-    if not seen.is_uncaught:
-        then = "The capture file does not show whether the program caught it."
+    case = "not_caught" if seen.is_uncaught else "handler_unknown"
     if seen.handler is not None:
-        sub_reason = "caught"
-        then = f"{line_text(seen.handler)} caught it{_PLACED_ONE_BY_ONE}"
-    if seen.handler is not None and seen.ops is not None:
-        then = f"{line_text(seen.handler)} caught it, and the handler requests the CPU."
-        moved = f"; then the program put {types_at(seen.ops.ops)} on the CPU"
+        case = "" if seen.ops is None else "moved"
     return finding(
-        "xla_not_whole",
+        f"xla_not_whole/{case}",
         values={
             "function": function or "a function",
             "reason": reason,
-            "moved": moved,
-            "then": then,
+            "handler": "" if seen.handler is None else line_text(seen.handler),
+            "ops": "" if seen.ops is None else types_at(seen.ops.ops),
             "part": op if op and op not in _ENDS else "the unsupported part",
         },
-        sub_reason=sub_reason,
+        sub_reason={"": "caught", "moved": "caught", "not_caught": "not_caught"}.get(case),
         scope=f"{host.name} {function} {op} {same_place(seen.handler)}",
         certainty=seen.certainty,
         op_ids=seen.op_ids,

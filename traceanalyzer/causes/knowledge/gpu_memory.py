@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, line_text
+from traceanalyzer.capture_file.document import CaptureFile, Frame, line_text
 from traceanalyzer.causes._cause import BlockedOps
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.format import counted, listed, percent_text, size_text
@@ -173,7 +173,11 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
     created = [
         resource
         for resource in (capture_file.resources if scopes and not used else ())
-        if resource.bytes and _scope_lines(capture_file, resource) & scopes
+        if resource.bytes and asks_for_cpu(resource.device)
+        if any(
+            capture_file.frame(scope.frame) in scopes
+            for scope in scopes_of_making(capture_file, resource)
+        )
     ]
     resources = list({id(r): r for r in used or created}.values())
     if not resources:
@@ -195,12 +199,6 @@ def _own_scope(blocker: Blocker) -> Frame | None:
     if frame is None or not frame.is_user or blocker.copied_from or blocker.kind not in BY_SCOPE:
         return None
     return frame if asks_for_cpu(blocker.scope or blocker.requested_device) else None
-
-
-def _scope_lines(capture_file: CaptureFile, resource: Resource) -> set[Frame | None]:
-    if not asks_for_cpu(resource.device):
-        return set()
-    return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}
 
 
 def memory_peak(run: Run) -> str:
