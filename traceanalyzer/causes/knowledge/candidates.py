@@ -39,6 +39,8 @@ SETTLED_BY: Final = (
     "requested devices."
 )
 _MOST_NAMED: Final = 4
+# They send tensors to another device's part of the graph (graph_partition.cc).
+_SENDS: Final = frozenset({"_HostSend", "_Send"})
 _GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 
 
@@ -54,6 +56,8 @@ class Candidates:
         self._with_gpu: set[tuple[str, InlinedCall]] = set()
         ops = run.ops
         self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
+        sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
+        self._sending = set(map(_in, sends["host"], sends["function"]))
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
         columns = [ops[c].astype(str) for c in ("name", "type", "placement")]
         columns = [ops["host"], ops["function"], *columns]
@@ -123,7 +127,7 @@ class Candidates:
         may_miss_dtype = not USUAL.isdisjoint(missing) or "TensorList" in op_type
         types = self._types.get(cpu_op.op_id)
         given = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else set()
-        may_be_pinned = is_beside_gpu and given <= MOVED_IF_SMALL and _may_be_small(definition)
+        may_be_pinned = is_in_graph and given <= MOVED_IF_SMALL and _may_be_small(definition)
         may_be_called = (is_in_function or bool(called[1].inlined)) and not is_beside_gpu
         return [
             # Causes that the trace shows. The default device of a function outweighs priorities.
@@ -144,8 +148,9 @@ class Candidates:
             ("attr_unsupported", registry.has_labels_without_gpu_kernel(op_type)),
             ("kernel_priority", is_cpu_preferred),
             # Causes that a trace never shows.
-            ("grappler_pin_to_host", is_in_graph and may_be_pinned),
+            ("grappler_pin_to_host", may_be_pinned and is_beside_gpu),
             ("distribution_strategy_cpu", True),
+            ("grappler_pin_to_host", may_be_pinned and function in self._sending),
             ("caller_device_scope_cpu", is_in_graph),
             ("colocation_group", is_in_graph),
             ("library_cpu_placement", True),
