@@ -40,8 +40,8 @@ class Blockers:
     found: tuple[Blocker, ...]  #: in the order in which they take effect; empty if it is on a GPU
     #: Whether the op moves without them. If not, something unknown keeps it off the GPU, too.
     is_complete: bool
-    #: The nodes that a node follows, the next one first: their blockers also block the node.
-    follows: tuple[int, ...] = ()
+    #: Names of the nodes that a node follows, the next one first: their blockers also block it.
+    follows: tuple[str, ...] = ()
 
 
 def _find(attempt: _Attempt) -> Blockers:
@@ -106,7 +106,8 @@ class BlockerFinder:
     def of(self, node: int) -> Blockers:
         """Find the blockers of a node."""
         found = self._of_group(node) or self._searched(node)[0]
-        return replace(found, follows=tuple(self._placement.trail(node)))
+        names = self._placement.nodes.graph.names
+        return replace(found, follows=tuple(names[at] for at in self._placement.trail(node)))
 
     def _of_group(self, node: int) -> Blockers | None:
         """Return the blockers of a node's group, or None if the node's own blockers may differ.

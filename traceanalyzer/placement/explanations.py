@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Scope, is_session
 from traceanalyzer.model import Certainty
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
-from traceanalyzer.placement.blockers import BlockerFinder, eager_blockers
+from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_blockers
 from traceanalyzer.placement.calls import newest
 from traceanalyzer.placement.devices import CPU, GPU, Machine, is_of_type
 from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
@@ -71,7 +71,7 @@ class _ReplayedCall(NamedTuple):
     support: SupportedTypes
     doubt: str
     contradiction: str
-    explain: Callable[[], PlacementExplanation]  # finds its blockers
+    blockers: Callable[[], Blockers]
 
 
 class ReplayedExplanations:
@@ -104,7 +104,7 @@ class ReplayedExplanations:
             unknown = "node is not in the recorded graph" if is_known else "graph was not recorded"
             return PlacementExplanation(type=op_type, doubt=f"its {unknown}")
         on_cpu = [
-            self._completed(call, call.explain()) for call in calls if is_of_type(call.device, CPU)
+            self._explained(call, call.blockers()) for call in calls if is_of_type(call.device, CPU)
         ]
         if not on_cpu:
             return None
@@ -135,16 +135,18 @@ class ReplayedExplanations:
         for call in calls:
             is_on_gpu = is_of_type(call.device, GPU)
             if is_on_gpu and (blocker := self._records.in_host_memory(call.site, call.device)):
-                bare = PlacementExplanation(type="", blockers=(blocker,), is_complete=True)
-                found.append(replace(self._completed(call, bare), library=None))
+                only = Blockers(found=(blocker,), is_complete=True)
+                found.append(replace(self._explained(call, only), library=None))
         is_every = bool(found) and len(found) == len(calls)
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
 
-    def _completed(self, call: _ReplayedCall, found: PlacementExplanation) -> PlacementExplanation:
+    def _explained(self, call: _ReplayedCall, found: Blockers) -> PlacementExplanation:
         is_sure = found.is_complete and not call.doubt and self.program.kernels.exact
-        return replace(
-            found,
+        return PlacementExplanation(
             type=call.site.type,
+            blockers=found.found,
+            follows=found.follows,
+            is_complete=found.is_complete,
             basis="replay",
             certainty="certain" if is_sure else "likely",
             doubt=call.doubt,
@@ -175,12 +177,10 @@ class ReplayedExplanations:
         seen = {tensor.device for tensor in signature.outputs} or {placed.device}
         differs = f"a replay puts it on {placed.device}, but it ran on {' and '.join(seen)}"
 
-        def explain() -> PlacementExplanation:
+        def blockers() -> Blockers:
             found = eager_blockers(program.eager_ops[number], program.eager_setting)
             recorded = (r for b in found.found for r in self._records.of_eager(signature, b))
-            return PlacementExplanation(
-                type="", blockers=tuple(recorded), is_complete=found.is_complete
-            )
+            return replace(found, found=tuple(recorded))
 
         return _ReplayedCall(
             site=self._records.eager_site(signature),
@@ -188,23 +188,18 @@ class ReplayedExplanations:
             support=placed.support,
             doubt=placed.doubt,
             contradiction=differs if self._is_own and placed.device not in seen else "",
-            explain=explain,
+            blockers=blockers,
         )
 
     def _node_call(self, placed: FunctionPlacement, node: int) -> _ReplayedCall:
         placement, disagreement = placed.placement, self._disagreement(placed, node)
 
-        def explain() -> PlacementExplanation:
+        def blockers() -> Blockers:
             if id(placed) not in self._finders:
                 self._finders[id(placed)] = BlockerFinder(placement)
             found = self._finders[id(placed)].of(node)
             recorded = (r for b in found.found for r in self._records.of_node(placed, node, b))
-            return PlacementExplanation(
-                type="",
-                blockers=without_copies(tuple(recorded)),
-                follows=tuple(placement.nodes.graph.names[at] for at in found.follows),
-                is_complete=found.is_complete,
-            )
+            return replace(found, found=without_copies(tuple(recorded)))
 
         return _ReplayedCall(
             site=self._records.node_site(placed, node),
@@ -212,7 +207,7 @@ class ReplayedExplanations:
             support=placement.nodes.support[node],
             doubt=placement.doubts.get(node) or placed.doubt or disagreement,
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
-            explain=explain,
+            blockers=blockers,
         )
 
     def _disagreement(self, placed: FunctionPlacement, node: int) -> str:
