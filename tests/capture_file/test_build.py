@@ -11,8 +11,7 @@ import pytest
 from tests.capture_file.capture_files import GPU
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
-from traceanalyzer.capture_file.document import CaptureFile, CaptureNote, Scope, Session
-from traceanalyzer.trace.xplane import ProfileOptions
+from traceanalyzer.capture_file.document import CaptureFile, CaptureNote, Scope
 
 STEP = ["/project/train.py", 11, "step", 1]
 MAIN = ["/project/train.py", 30, "<module>", 1]
@@ -232,30 +231,6 @@ class TestSource:
 
         assert build(tmp_path, "h").command is None
         assert build(tmp_path, "h", command=words).command == (*words[:-1], "***")
-
-
-class TestSessions:
-    def test_traces_are_named_from_the_capture_file(self, tmp_path: Path) -> None:
-        for run in ("run", "other"):
-            (tmp_path / "logs" / run).mkdir(parents=True)
-            (tmp_path / "logs" / run / "h.xplane.pb").touch()
-        trace, other = (tmp_path / "logs" / run / "h.xplane.pb" for run in ("run", "other"))
-        write_journal(
-            tmp_path, *finished(session(trace), session(other, method="script", requested=None))
-        )
-
-        first, second = build(tmp_path, "h").sessions
-
-        levels = ProfileOptions(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
-        assert first == Session(
-            trace="h.xplane.pb",
-            method="server",
-            requested=levels,
-            start_ns=1,
-            stop_ns=2,
-            reason="the script ended",
-        )
-        assert second.trace == "../other/h.xplane.pb"
 
 
 class TestDamage:

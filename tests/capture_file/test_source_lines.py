@@ -11,19 +11,20 @@ from traceanalyzer.capture_file import source_lines
 from traceanalyzer.capture_file.document import Frame
 from traceanalyzer.capture_file.source_lines import SourceLines
 
-LATER = SourceLines(since_s=time.time() + 10_000)
+LATER_S = time.time() + 10_000
 
 
 def frame(file: Path | str, line: int = 1, *, is_user: bool = True) -> Frame:
     return Frame(file=str(file), line=line, code="step", is_user=is_user)
 
 
-def texts(*frames: Frame, reader: SourceLines = LATER) -> list[str | None]:
+def texts(*frames: Frame, since_s: float = LATER_S, here: bool = False) -> list[str | None]:
+    reader = SourceLines(since_s, of_this_process=here)
     return [found.text for found in reader.add(frames)[0]]
 
 
-def notes(*frames: Frame, reader: SourceLines = LATER) -> dict[str, str]:
-    return {note.id: note.message for note in reader.add(frames)[2]}
+def notes(*frames: Frame, since_s: float = LATER_S) -> dict[str, str]:
+    return {note.id: note.message for note in SourceLines(since_s).add(frames)[2]}
 
 
 @pytest.fixture
@@ -48,17 +49,17 @@ def test_what_is_no_file_or_not_in_a_known_encoding_has_no_text(tmp_path: Path) 
 
 
 def test_a_file_that_was_changed_since_is_left_out_and_named(program: Path) -> None:
-    status = program.stat()
-    reader = SourceLines(since_s=status.st_mtime - 1)
-    assert texts(frame(program, 1), reader=reader) == [None]
-    assert "train.py" in notes(frame(program, 1), reader=reader)["source_changed"]
-    assert str(program.parent) not in notes(frame(program, 1), reader=reader)["source_changed"]
+    since_s = program.stat().st_mtime - 1
+    assert texts(frame(program, 1), since_s=since_s) == [None]
+    note = notes(frame(program, 1), since_s=since_s)["source_changed"]
+    assert "train.py" in note
+    assert str(program.parent) not in note
 
 
 def test_a_time_that_was_set_back_deceives_nobody(program: Path) -> None:
     since_s = program.stat().st_mtime - 1
     os.utime(program, (since_s - 1000, since_s - 1000))
-    assert texts(frame(program, 1), reader=SourceLines(since_s=since_s)) == [None]
+    assert texts(frame(program, 1), since_s=since_s) == [None]
 
 
 def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: Path) -> None:
@@ -67,20 +68,19 @@ def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: 
     while time.time() < since_s + 0.05:
         time.sleep(0.01)
     link.symlink_to(program)
-    reader = SourceLines(since_s=since_s)
-    assert texts(frame(program, 1), frame(link, 1), reader=reader) == ["import tf", None]
+    assert texts(frame(program, 1), frame(link, 1), since_s=since_s) == ["import tf", None]
 
 
-def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
-    reading = source_lines._Reading(LATER, text_left=10)  # noqa: SLF001
-    assert reading.text(str(program), 1) == "import tf"
-    assert reading.text(str(program), 3) is None
+def test_no_more_lines_are_kept_than_the_limit(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source_lines, "_MAX_TEXT", 10)
+    assert texts(frame(program, 1), frame(program, 3)) == ["import tf", None]
 
 
 def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "/nowhere/ipykernel_7/1.py"  # as ipykernel calls what it compiles
     entry = (10, None, ["x = 1\n", "y = tf.cos(x)\n"], name)
     monkeypatch.setitem(linecache.cache, name, entry)
-    here = SourceLines(since_s=LATER.since_s, of_this_process=True)
-    assert texts(frame(name, 2), reader=here) == ["y = tf.cos(x)"]
+    assert texts(frame(name, 2), here=True) == ["y = tf.cos(x)"]
     assert texts(frame(name, 2)) == [None]

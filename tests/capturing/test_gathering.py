@@ -1,11 +1,13 @@
 """The folder of a run; which sessions left a trace, and which is reported; why there is no GPU."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from traceanalyzer.capture_file.document import Json
+from traceanalyzer.capture_file.files import path_beside, read
 from traceanalyzer.capture_file.journal import Journal
 from traceanalyzer.capturing import gathering
 from traceanalyzer.capturing.gathering import (
@@ -49,6 +51,16 @@ def session(trace: Path | None, content: bytes = OPS, method: str = "server") ->
         "stop_ns": 3 * 10**9,
         "reason": "because",
     }
+
+
+def test_each_capture_file_names_all_traces_from_its_folder(tmp_path: Path) -> None:
+    traces = [tmp_path / "logs" / run / "host.xplane.pb" for run in ("first", "second")]
+    records = [{"kind": "session", **session(trace)} for trace in (*traces, None)]
+    (tmp_path / "journal.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    assert not [*gathering.write_capture_files(traces, tmp_path)]
+    found = read(path_beside(traces[1]))
+    assert found is not None
+    assert [s.trace for s in found.sessions] == ["../first/host.xplane.pb", "host.xplane.pb", None]
 
 
 def journal(*sessions: dict[str, Any]) -> Journal:

@@ -1,6 +1,5 @@
 """Builds a capture file from a captured script's records and graph dumps."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -53,24 +52,21 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     log: Sequence[str] = (),
     machine_obstacles: Sequence[MachineObstacle] = (),
     gpus: Sequence[Mapping[str, Json]] = (),
-    folder: Path | None = None,
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
     """Build the capture file from a capture's working folder, with notes on missing records.
 
+    The paths of its traces are absolute.
+
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        folder: Folder of the capture file; defaults to the folder of the first session's trace.
         source: Reads the program's source lines; None to leave them out.
         command: The capture's command line, as a list of words; None if there was none.
     """
     journal = read_journal(work / "journal.jsonl")
     pools = _Pools(journal)
-    if folder is None:
-        traces = (session.get("trace") for session in journal.many["session"])
-        folder = next((Path(trace).parent for trace in traces if isinstance(trace, str)), None)
     definitions: dict[str, Definition] = {}
     for each in pools.records(Definition, journal.many["function"]):
         definitions.setdefault(each.name, each)
@@ -110,7 +106,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         log=tuple(log),
         machine_obstacles=tuple(machine_obstacles),
         sessions=tuple(
-            replace(session, trace=_relative(session.trace, folder))
+            session if Path(session.trace or "").is_file() else replace(session, trace=None)
             for session in pools.records(Session, journal.many["session"])
         ),
         errors=errors,
@@ -169,13 +165,6 @@ def _with_eager(capture_file: CaptureFile, eager: Mapping[str, Any] | None = Non
     whole = replace(whole, scopes=tuple(scopes))
     check(whole)
     return whole
-
-
-def _relative(trace: str | None, folder: Path | None) -> str | None:
-    """Return the path of a trace, relative to `folder`; None if there is no such file."""
-    if trace is None or folder is None or not Path(trace).is_file():
-        return None
-    return os.path.relpath(trace, folder)
 
 
 def _notes(journal: Journal, damaged: int) -> Iterator[CaptureNote]:

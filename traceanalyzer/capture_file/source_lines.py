@@ -12,7 +12,7 @@ import linecache
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import decode_source
 from pathlib import Path
@@ -30,51 +30,44 @@ _NAMED: Final = 3  # files that a note names
 _MOST_LINES: Final = 30  # of a statement
 
 
-@dataclass(frozen=True, kw_only=True)
 class SourceLines:
-    """Reads the source lines of a program."""
+    """Reads the source lines of a program once, with limits on the bytes read and text kept."""
 
-    since_s: float  #: when the program began, in seconds since 1970
-    #: Whether it runs in this process. Then `linecache` contains the cells of a notebook.
-    of_this_process: bool = False
+    def __init__(self, since_s: float, *, of_this_process: bool = False) -> None:
+        """Read a program that began at `since_s`, in seconds since 1970.
+
+        If it runs in this process, `linecache` contains the cells of a notebook.
+        """
+        self._since_s, self._of_this_process = since_s, of_this_process
+        self._files: dict[str, FileStatements | None] = {}
+        self._text_left, self._bytes_left = _MAX_TEXT, _MAX_READ_BYTES
+        self._changed: dict[str, None] = {}  # names of files
+        self._statements: dict[tuple[str, int], Statement] = {}
 
     def add(
         self, frames: Sequence[Frame]
     ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[CaptureNote, ...]]:
         """Return the frames with the text of user lines, the recorded statements, and the notes."""
-        reading = _Reading(self)
         places = dict.fromkeys((frame.file, frame.line) for frame in frames if frame.is_user)
-        texts = {place: reading.text(*place) for place in places}
+        texts = {place: self._text(*place) for place in places}
         found = (replace(f, text=texts[f.file, f.line]) if f.is_user else f for f in frames)
-        return tuple(found), tuple(reading.statements.values()), tuple(reading.notes())
+        return tuple(found), tuple(self._statements.values()), tuple(self._notes())
 
-
-@dataclass
-class _Reading:
-    """One pass over the source lines, with limits on the bytes read and the text kept."""
-
-    of: SourceLines
-    files: dict[str, FileStatements | None] = field(default_factory=dict)
-    text_left: int = _MAX_TEXT
-    bytes_left: int = _MAX_READ_BYTES
-    changed: dict[str, None] = field(default_factory=dict)  #: names of files
-    statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
-
-    def text(self, file: str, line: int) -> str | None:
+    def _text(self, file: str, line: int) -> str | None:
         """Return the text of a line, and keep its statement; None if unknown or over the limits."""
-        if file not in self.files:
+        if file not in self._files:
             lines = self._cell(file) or self._lines_of(file)
-            source = self.files[file] = None if lines is None else FileStatements(file, lines)
+            source = self._files[file] = None if lines is None else FileStatements(file, lines)
             self._keep(() if source is None else source.of_strategies())
-        source = self.files[file]
+        source = self._files[file]
         if source is None or not 1 <= line <= len(source.lines):
             return None
         text = source.lines[line - 1].strip()
         if len(text) > _MOST_CHARACTERS:
             text = text[: _MOST_CHARACTERS - 1] + _CUT
-        if len(text) > self.text_left:
+        if len(text) > self._text_left:
             return None
-        self.text_left -= len(text)
+        self._text_left -= len(text)
         self._keep(source.at(line))
         return text or None
 
@@ -82,13 +75,13 @@ class _Reading:
         for statement in found:
             size = sum(map(len, statement.text))
             place = statement.file, statement.line
-            if place not in self.statements and size <= self.text_left:
-                self.text_left -= size
-                self.statements[place] = statement
+            if place not in self._statements and size <= self._text_left:
+                self._text_left -= size
+                self._statements[place] = statement
 
-    def notes(self) -> Iterator[CaptureNote]:
-        if self.changed:
-            names = [printable(name) for name in self.changed]
+    def _notes(self) -> Iterator[CaptureNote]:
+        if self._changed:
+            names = [printable(name) for name in self._changed]
             more = len(names) - _NAMED
             shown = [*names[:_NAMED], *([counted(more, "more file")] if more > 0 else [])]
             message = (
@@ -104,22 +97,22 @@ class _Reading:
             if not path.is_absolute() or not path.exists():
                 return None
             status, link = path.stat(), path.lstat()
-            is_too_large = status.st_size > min(_MAX_FILE_BYTES, self.bytes_left)
+            is_too_large = status.st_size > min(_MAX_FILE_BYTES, self._bytes_left)
             if is_too_large or not stat.S_ISREG(status.st_mode):
                 return None
             # Tools may reset the modification time, but not the time of the last change (ctime).
             # A link has its own times.
             times = (status.st_mtime, status.st_ctime, link.st_mtime, link.st_ctime)
-            if max(times) > self.of.since_s:
-                self.changed[path.name] = None
+            if max(times) > self._since_s:
+                self._changed[path.name] = None
                 return None
-            self.bytes_left -= status.st_size
+            self._bytes_left -= status.st_size
             return decode_source(path.read_bytes()).split("\n")
         except (OSError, SyntaxError, ValueError):  # no encoding of Python's; a name with a null
             return None
 
     def _cell(self, file: str) -> list[str] | None:
-        entry = linecache.cache.get(file) if self.of.of_this_process else None
+        entry = linecache.cache.get(file) if self._of_this_process else None
         # Only an entry without a time was not read from a file.
         if entry is None or len(entry) == 1 or entry[1] is not None:
             return None

@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -166,15 +166,22 @@ def warnings_of(journal: Journal) -> list[str]:
 
 
 def write_capture_files(traces: Sequence[Path], work: Path, **facts: Any) -> Iterator[str]:  # noqa: ANN401 - of `build`
-    """Write the capture file beside each trace; yield a message for each failure."""
+    """Write the capture file beside each trace; yield a message if that fails."""
     from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
     from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
 
-    for trace in traces:
-        try:
-            write(build(work, host_name(), folder=trace.parent, **facts), path_beside(trace))
-        except (OSError, TraceAnalyzerError) as error:
-            yield f"the capture file was not written: {printable(error)}"
+    try:
+        built = build(work, host_name(), **facts)
+        for trace in traces:
+            sessions = (
+                replace(
+                    session, trace=session.trace and os.path.relpath(session.trace, trace.parent)
+                )
+                for session in built.sessions
+            )
+            write(replace(built, sessions=tuple(sessions)), path_beside(trace))
+    except (OSError, TraceAnalyzerError) as error:
+        yield f"the capture file was not written: {printable(error)}"
 
 
 def write_page(trace: Path, page: Path, mask: Collection[int] | None = None) -> list[str]:
