@@ -94,8 +94,7 @@ class _OpNames:
                 single = self._rows.get(name, -1)
                 is_others = single >= 0 and None not in {function, self._function[single]}
                 found[k] = self._rows.get((function, name), -1 if is_others else single)
-        rows: Ints = found[number]
-        return rows
+        return found[number]
 
 
 def _device_rows(

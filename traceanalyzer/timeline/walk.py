@@ -86,8 +86,7 @@ class Parts(NamedTuple):
     @property
     def is_exposed(self) -> NDArray[np.bool_]:
         """A mask of the parts in which a device waited for a host op or for the op's transfer."""
-        waited: NDArray[np.bool_] = np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
-        return waited
+        return np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
 
     def within(self, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> pd.DataFrame:
         """Return the time of each phase (column) in each interval (row)."""

@@ -172,8 +172,7 @@ class _PlacedGraph:
         roles = {op: role_of_type(op) for op in set(ops) - _NOT_ON_THE_WAY}
         passes = {op for op, role in roles.items() if role in {Role.COMPUTE, Role.RUNTIME}}
         nodes = (node for node, op in enumerate(ops) if self.on_cpu[node] and op in passes)
-        passable: nx.DiGraph[int] = self.flow.subgraph(nodes).copy()
-        return passable
+        return self.flow.subgraph(nodes).copy()
 
     def find(self, name: str) -> int:
         for base in (name, *base_names(name)):
