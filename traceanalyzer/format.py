@@ -17,7 +17,7 @@ _IRREGULAR: Final = {
 _MAX_LISTED: Final = 5
 _DURATION_UNITS: Final = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 _SIZE_UNITS: Final = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
-_THOUSANDTH: Final = 0.001
+_THOUSAND, _THOUSANDTH = 1_000, 0.001
 _LONGEST_NAME: Final = 300  # a path is shown whole; a hostile name does not fill the terminal
 _ROUNDING_ERROR: Final = 1e-9  # of a sum of shares
 
@@ -108,10 +108,9 @@ def percent_text(part: float) -> str:
 
 def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> RoundedFigure:
     """Return a value with three digits, in the smallest unit in which it is below 1,000."""
-    for unit, factor in units[:-1]:
-        if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
-            return RoundedFigure(_three_digits(value / factor), unit, exact)
-    unit, factor = units[-1]
+    # 999.6 µs reads as 1.00 ms.
+    fitting = (each for each in units if round(abs(value) / each[1]) < _THOUSAND)
+    unit, factor = next(fitting, units[-1])
     return RoundedFigure(_three_digits(value / factor), unit, exact)
 
 
@@ -140,11 +139,8 @@ def printable(text: object) -> str:
     A file name can contain any byte, but an error is one line, and printing it must not fail.
     """
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
-    return (
-        line
-        if len(line) <= _LONGEST_NAME
-        else f"{line[: _LONGEST_NAME // 2]}...{line[-_LONGEST_NAME // 2 :]}"
-    )
+    half = _LONGEST_NAME // 2
+    return line if len(line) <= _LONGEST_NAME else f"{line[:half]}...{line[-half:]}"
 
 
 def op_label(name: str, op_type: str) -> str:

@@ -105,12 +105,8 @@ def _streams(host: Host, names: NameIndex) -> Iterator[HostLane]:
     rows = np.split(work.row.astype(np.int64), [split])
     of_kernels = kernels["name"].astype("category")
     labels, label = of_kernels.cat.categories.astype(str), of_kernels.cat.codes.to_numpy(np.int64)
-    what = np.concatenate(
-        [
-            names.add(host, labels.tolist(), label, _COMPUTE, rows[0]),
-            _named_transfers(host, transfers, rows[1], names),
-        ]
-    )
+    named = names.add(host, labels.tolist(), label, _COMPUTE, rows[0])
+    what = np.concatenate([named, _named_transfers(host, transfers, rows[1], names)])
     order = np.lexsort((work.start_ps, work.stream))
     for own in np.split(order, np.flatnonzero(np.diff(work.stream[order])) + 1):
         if not len(own):
@@ -140,10 +136,7 @@ def _loose_transfers(host: Host, names: NameIndex) -> Iterator[HostLane]:
     row = np.array([row_of.get(op_id, -1) for op_id in ends], np.int64)
     start = transfers["start_ps"].to_numpy(np.int64)
     end = start + durations(transfers).clip(0)
-    what, transfer = (
-        _named_transfers(host, transfers, row, names),
-        transfers.index.to_numpy(np.int64),
-    )
+    what, transfer = _named_transfers(host, transfers, row, names), transfers.index.to_numpy()
     yield HostLane(host, "copies", "transfers", start, end, what, _covered(start, end), transfer)
 
 

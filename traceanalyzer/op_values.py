@@ -94,12 +94,9 @@ def _value(end: str, tensors: Sequence[Tensor], label: str = "") -> Value:
 def _argument(capture_file: CaptureFile, graph: Graph, at: int, calls: Sequence[int]) -> Value:
     """Return the value that calls of a function pass for an argument. Label variables by name."""
     number = capture_file.attribute_set(graph.attributes[at]).get("index")
-    bound = [
-        signature.inputs[number]
-        for signature in (capture_file.signatures[call] for call in calls)
-        if isinstance(number, int) and number < len(signature.inputs)
-    ]
-    label = f"{graph.names[at]} (argument)"
+    signatures = capture_file.signatures
+    label, inputs = f"{graph.names[at]} (argument)", [signatures[call].inputs for call in calls]
+    bound = [t[number] for t in inputs if isinstance(number, int) and number < len(t)]
     if not bound:
         return Value("input", None, label)
     resources = {tensor.resource for tensor in bound}

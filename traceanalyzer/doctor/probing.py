@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import IO, Any, Final
@@ -17,6 +17,7 @@ from traceanalyzer.doctor.facts import ProbeFailure
 _MOST_BYTES: Final = 1_000_000  # of output
 _LONGEST_LINE: Final = 1000
 _POLL_S: Final = 0.02
+_temporary: Final[Callable[[], IO[bytes]]] = tempfile.TemporaryFile
 _AFTER_KILL_S: Final = 0.5  # a process that waits for a broken driver cannot even be killed
 
 
@@ -72,17 +73,14 @@ class Probe:
             if signal.SIGINT in signal.sigpending():  # blocked by a capture, and not the probe's
                 until_s = 0.0
             time.sleep(_POLL_S)
-        problem = self._problem
-        is_cut_off = self.runs()
+        problem, is_cut_off = self._problem, self.runs()
         if is_cut_off:
             problem = f"did not end within {time.monotonic() - self._started_s:.0f} s"
         self._kill()
         code = None if self._process is None else self._process.returncode
         if code and not problem:
-            problem = f"ended with code {code}"
-            if code < 0:
-                with contextlib.suppress(ValueError):
-                    problem = f"crashed ({signal.Signals(-code).name})"
+            name = {each.value: each.name for each in signal.Signals}.get(-code)
+            problem = f"crashed ({name})" if name else f"ended with code {code}"
         reported = tuple(_facts(_text(self._out)))
         log = tuple(line[:_LONGEST_LINE] for line in _text(self._err).splitlines())
         steps = [str(each["step"]) for each in reported if "step" in each]
@@ -104,10 +102,6 @@ class Probe:
                 os.killpg(self._process.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(_AFTER_KILL_S)
-
-
-def _temporary() -> IO[bytes]:
-    return tempfile.TemporaryFile()
 
 
 def _text(file: IO[bytes]) -> str:
