@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -133,18 +133,9 @@ max_memory = click.option(
 def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the argument and options that select a run, and pass them on as a `RunToRead`."""
 
-    @max_memory
-    @wraps(command)
-    def wrapped(
-        path: Path,
-        run_name: str | None,
-        max_memory_bytes: int | None,
-        graphs: tuple[Path, ...],
-        **options: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
-        return command(RunToRead(path, run_name, max_memory_bytes, graphs), **options)
-
-    wrapped = click.option(
+    @click.argument("path", type=click.Path(path_type=Path))
+    @click.option("--run", "run_name", metavar="NAME", help="Run to read. Default: the newest.")
+    @click.option(
         "--graph",
         "graphs",
         type=click.Path(path_type=Path),
@@ -152,10 +143,14 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="PATH",
         help="Graph of the program, to explain a trace without a capture: SavedModel, GraphDef, or "
         "RunMetadata. Can be repeated. Default: graphs in events files beside the trace.",
-    )(wrapped)
-    newest = "Run to read. Default: the newest."
-    wrapped = click.option("--run", "run_name", metavar="NAME", help=newest)(wrapped)
-    return click.argument("path", type=click.Path(path_type=Path))(wrapped)
+    )
+    @max_memory
+    @wraps(command)
+    def wrapped(path: Path, **options: Any) -> Any:  # noqa: ANN401
+        of_run = {each.name: options.pop(each.name) for each in fields(RunToRead)[1:]}
+        return command(RunToRead(path, **of_run), **options)
+
+    return wrapped
 
 
 def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as click has them

@@ -48,10 +48,8 @@ def read_report(file: Path) -> Report:
         raise TraceFormatError(msg) from error
     version = data.get("schema_version") if isinstance(data, dict) else None
     if version != SCHEMA_VERSION:
-        what = "not a traceanalyzer report"
-        if version is not None:
-            needed = f"is not supported (expected {SCHEMA_VERSION})"
-            what = f"schema version {printable(str(version)[:20])} {needed}"
+        number = f"schema version {printable(str(version)[:20])}, not {SCHEMA_VERSION}"
+        what = "not a traceanalyzer report" if version is None else number
         msg = f"{shown}: {what}; {_AGAIN}"
         raise TraceFormatError(msg)
     try:
