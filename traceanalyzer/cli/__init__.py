@@ -54,13 +54,8 @@ def report(
     if html is None and json is None and markdown is None:
         html = Path(PAGE)
     outputs: dict[Form, Path | None] = {"html": html, "json": json, "markdown": markdown}
-    named = [file for file in outputs.values() if file is not None]
-    if len({file.resolve() for file in named}) < len(named):
-        if named.count(STDOUT) > 1:
-            refuse("only one output can be standard output; name a file for each of the others")
-        refuse("two outputs cannot be the same file; name two files")
-    files = [file for file in named if file != STDOUT]
-    source.refuse_to_overwrite(files)
+    source.refuse_to_overwrite(outputs.values())
+    files = [file for file in outputs.values() if file is not None and file != STDOUT]
     with progress() as tell:
         diagnosis = source.diagnose(tell)
         from traceanalyzer.report.assemble import assemble
@@ -75,7 +70,7 @@ def report(
             click.echo(text_of(made, form).encode(), nl=False)
     texts = () if made.page is None else (made.page.happened, made.page.next)
     for line in [*(plain(text) for text in texts if text), *(f"wrote {f}" for f in files)]:
-        click.echo(visible(line), err=STDOUT in named)
+        click.echo(visible(line), err=STDOUT in outputs.values())
 
 
 @cli.command()

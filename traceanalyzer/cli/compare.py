@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from traceanalyzer.cli.capture import capture
-from traceanalyzer.cli.parameters import STDOUT, max_memory, output, refuse, writable
+from traceanalyzer.cli.parameters import STDOUT, check_outputs, max_memory, output, refuse
 from traceanalyzer.cli.terminal import complain, console, progress, tell
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable, series
@@ -48,13 +48,7 @@ def compare(
 
     if html == STDOUT:
         refuse("the page cannot be standard output; name a file")
-    for file in (html, data):
-        if file is not None and file != STDOUT:
-            writable(file)
-            if any(file.exists() and path.exists() and file.samefile(path) for path in (base, new)):
-                refuse(f"{file}: this is a report to compare; name another file to write")
-    if html is not None and data is not None and html.resolve() == data.resolve():
-        refuse("two outputs cannot be the same file; name two files")
+    check_outputs((html, data), (base, new))
     with progress() as say:
         reports = [report_of(path, None, max_memory_bytes, say) for path in (base, new)]
         comparison = compared(*reports)

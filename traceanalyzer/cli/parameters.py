@@ -109,16 +109,12 @@ class RunToRead:
         tell("explaining")
         return diagnose(run)
 
-    def refuse_to_overwrite(self, outputs: Iterable[Path]) -> None:
-        """Exit with an error if an output is an input file or cannot be written."""
+    def refuse_to_overwrite(self, outputs: Iterable[Path | None]) -> None:
+        """Exit with an error if the outputs cannot be written, or would replace an input."""
         from traceanalyzer.trace.discovery import find_runs
 
-        files = [writable(file) for file in outputs]
-        inputs = [host.path for run in find_runs(self.path) for host in run.hosts]
-        inputs += self.graphs
-        for file in files:
-            if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-                refuse(f"{file}: this is an input file; name another file to write")
+        traces = [host.path for run in find_runs(self.path) for host in run.hosts]
+        check_outputs(outputs, [*traces, *self.graphs])
 
 
 max_memory = click.option(
@@ -156,6 +152,19 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
 def output(*names: str, **more: Any) -> Callable[..., Any]:  # noqa: ANN401 - as click has them
     """Add an option for a file or folder to write."""
     return click.option(*names, type=click.Path(path_type=Path), **more)
+
+
+def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
+    """Exit with an error if outputs cannot be written, are the same, or would replace an input."""
+    named = [file for file in outputs if file is not None]
+    if named.count(STDOUT) > 1:
+        refuse("only one output can be standard output; name a file for each of the others")
+    if len({file.resolve() for file in named}) < len(named):
+        refuse("two outputs cannot be the same file; name two files")
+    present = [path for path in inputs if path.exists()]
+    for file in named:
+        if file != STDOUT and writable(file).exists() and any(map(file.samefile, present)):
+            refuse(f"{file}: this is an input file; name another file to write")
 
 
 def writable(file: Path) -> Path:
