@@ -220,7 +220,7 @@ def test_refuses_a_path_without_a_trace(traceanalyzer_: Traceanalyzer, tmp_path:
     (tools / "host0.kernel_stats.pb").write_bytes(b"\n\x02ab")
     for path, word in (
         ("missing", "no such file"),
-        ("empty", "the directory is empty"),
+        ("empty", "no trace"),
         ("logs", "overview_page"),
     ):
         assert_refused(traceanalyzer_("report", tmp_path / path), path, word)

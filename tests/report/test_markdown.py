@@ -15,7 +15,7 @@ def test_a_change_has_its_edit_as_a_diff_and_its_reason() -> None:
 
     text = markdown_of(page)["change-a1"]
 
-    assert text.startswith("### Create `asked` as int64\n\n`program.py:49` · 20.0")
+    assert text.startswith("### Create `asked` as int64\n\n`program.py:49` · up to 40.0")
     assert "verified by replaying TensorFlow's placer" in text
     diff = re.search(r"```diff\n(.*?)```", text, re.DOTALL)
     assert diff is not None
