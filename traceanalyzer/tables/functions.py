@@ -1,7 +1,8 @@
 """Finds the function that each event of a host ran in.
 
-A trace names the functions that Python calls, but not those that tf.data calls. With a capture
-file, these are identified by the ops that ran.
+A trace names the functions that Python calls. It names neither the functions that tf.data calls nor
+the graphs that TensorFlow 1 sessions run. With a capture file, these are identified by the ops that
+ran or by the recorder's markers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import SESSION, CaptureFile, is_session
 from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
 from traceanalyzer.tables.arrays import (
     Flags,
@@ -30,6 +31,7 @@ from traceanalyzer.tables.arrays import (
 from traceanalyzer.tables.vocabulary import (
     CAPTURED_FUNCTION,
     FUNCTION_RUN,
+    SESSION_RUN,
     ClassifiedNames,
     Kind,
 )
@@ -51,6 +53,8 @@ _FOLDING_STEP: Final = -1
 # loop over a dataset into a scan and a reduction.
 _OF_REDUCE: Final = re.compile(r"ReduceIterator::|ReduceDatasetOp::DoCompute$")
 _LOOPS: Final = re.compile(r"ReduceDatasetOp::DoCompute|ReduceIterator::(?:.*::)?Scan(?:\[\d+\])?")
+_SESSION_MARKER: Final = "traceanalyzer:session"  # the recorder writes it before each session run
+_SESSION_LABEL: Final = "session graph "
 _NO_CALL: Final = 0  # see `HostOps.call`
 
 
@@ -122,7 +126,40 @@ def _reduces(plane: Plane, order: Ints) -> Flags:
     return pick(mask(map(_LOOPS.fullmatch, plane.names))[plane.name_of], around, missing=False)
 
 
-def with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
+def with_recorded_functions(host: HostOps, capture_file: CaptureFile) -> HostOps:
+    """Name the functions that only a capture file identifies."""
+    return _with_session_graphs(_with_functions_of_steps(host, capture_file), capture_file)
+
+
+def _with_labels(
+    host: HostOps, labels: dict[str, str], function_of_call: dict[int, str], *, keep_named: bool
+) -> HostOps:
+    """Name the functions of some calls.
+
+    Args:
+        labels: Full names of functions, keyed by their new labels.
+        function_of_call: Full names of functions, keyed by step id.
+        keep_named: Whether to keep the names of functions that are already known.
+    """
+    values = (*host.function.values, *labels)
+    code = {name: len(host.function.values) + at for at, name in enumerate(labels.values())}
+    known = {call: code[f] for call, f in sorted(function_of_call.items()) if f in code}
+    calls, codes = np.array([*known], np.int64), np.array([*known.values()], np.int32)
+
+    def named(functions: Strings, call: Ints) -> Strings:
+        found = pick(codes, place_of(calls, call))
+        replaced = (found >= 0) & ~(functions.present & keep_named)
+        return coded(np.where(replaced, found, functions.codes), values)
+
+    return replace(
+        host,
+        function=named(host.function, host.call),
+        definitions=host.definitions | labels,
+        function_of_event=named(host.function_of_event, host.call_of_event),
+    )
+
+
+def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the dataset functions that compute part of a step.
 
     A call is attributed to the smallest function with nodes for all of the call's ops. On a tie, a
@@ -141,24 +178,10 @@ def with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps
     found = {c: function_of[names] for c, names in names_of_call.items() if names in function_of}
     if not found:
         return host
-    old = host.function.values
-    labels = _labels(set(found.values()), taken=old)
-    code = {name: len(old) + at for at, name in enumerate(labels.values())}
-    calls = np.array(sorted(found), np.int64)
-    codes = np.array([code[found[call]] for call in calls.tolist()], np.int32)
-
-    def named(functions: Strings, call: Ints) -> Strings:
-        own = pick(codes, place_of(calls, call))
-        return coded(np.where(own >= 0, own, functions.codes), (*old, *labels))
-
-    function = named(host.function, host.call)
-    return replace(
-        host,
-        function=function,
-        definitions=host.definitions | labels,
-        function_of_event=named(host.function_of_event, host.call_of_event),
-        in_pipeline=host.in_pipeline & (function.codes < len(old)),
-    )
+    labels = _labels(set(found.values()), taken=host.function.values)
+    named = _with_labels(host, labels, found, keep_named=False)
+    is_old = named.function.codes < len(host.function.values)
+    return replace(named, in_pipeline=host.in_pipeline & is_old)
 
 
 def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:
@@ -179,3 +202,34 @@ def _nodes(capture_file: CaptureFile, functions: Collection[str]) -> dict[str, f
             graphs = [g for each in function.instances for g in (each.input, *each.partitions)]
             found[function.name] = frozenset(node for graph in graphs for node in graph.names)
     return found
+
+
+def is_session_graph(function: str) -> bool:
+    """Return whether a function of the op table is the graph of a TensorFlow 1 session."""
+    return function.startswith(_SESSION_LABEL)
+
+
+def _with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
+    """Name the session graphs if there are several, since they often share node names."""
+    names = {each.name for each in capture_file.session_graphs()}
+    names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
+    if len(names) < 2:  # noqa: PLR2004 - one graph needs no name
+        return host
+    plane = host.plane
+    graph, step = plane.integers("graph"), plane.integers("id")
+    is_marker, is_run = (
+        mask(n == name for n in plane.names)[plane.name_of]
+        for name in (_SESSION_MARKER, SESSION_RUN)
+    )
+    # The marker before each run, on the same thread, has the number of its graph.
+    event = host.order[(is_marker | is_run)[host.order]]
+    before = np.maximum.accumulate(np.where(is_marker[event], np.arange(len(event)), 0))
+    marker = event[before]
+    known = is_marker[marker] & (plane.line_of[marker] == plane.line_of[event])
+    known &= graph.present[marker] & step.present[event]
+    known &= is_run[event] & (step.values[event] != _NO_CALL)
+    runs, numbers = step.values[event[known]].tolist(), graph.values[marker[known]].tolist()
+    graphs = {g: SESSION if g == 0 else f"{SESSION}#{g}" for g in sorted(set(numbers))}
+    labels = {f"{_SESSION_LABEL}{g + 1}": n for g, n in graphs.items() if n in names}
+    graph_of_run = {run: graphs[g] for run, g in zip(runs, numbers, strict=True)}
+    return _with_labels(host, labels, graph_of_run, keep_named=True) if labels else host

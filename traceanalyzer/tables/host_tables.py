@@ -12,7 +12,7 @@ from traceanalyzer.capture_file.graph_def import type_name
 from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import categorical, coded, filled, mapped, mask
 from traceanalyzer.tables.device_events import device_events
-from traceanalyzer.tables.functions import with_functions_of_steps
+from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import Joined, join_eager, join_graphs, join_rows
 from traceanalyzer.tables.occurrences import OpOccurrences, gather_occurrences
@@ -67,7 +67,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     """
     host = host_ops(host_plane(trace))
     if capture_file is not None:
-        host = with_functions_of_steps(host, capture_file)
+        host = with_recorded_functions(host, capture_file)
     device = device_events(trace, host)
     allocations = _allocation_rows(host.plane)
     facts = tracer_facts(trace, host, device, allocations, capture_file, session)

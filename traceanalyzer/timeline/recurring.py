@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.thread_activity import ThreadActivity
 
@@ -53,7 +54,9 @@ def _of_session(ops: pd.DataFrame, threads: ThreadActivity) -> NDArray[np.bool_]
     """Return a mask of the ops that ran in a session: neither in a function nor eagerly."""
     in_call = np.zeros(len(ops), np.bool_)
     in_call[threads.row[(threads.row >= 0) & (threads.call != 0)]] = True
-    found: NDArray[np.bool_] = in_call & ~(ops["function"].notna() | ops["is_eager"]).to_numpy(bool)
+    names = ops["function"].astype(object)
+    is_named = names.notna() & ~names.map(is_session_graph, na_action="ignore").eq(other=True)
+    found: NDArray[np.bool_] = in_call & ~(is_named | ops["is_eager"]).to_numpy(bool)
     return found
 
 

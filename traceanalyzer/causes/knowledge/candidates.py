@@ -30,6 +30,7 @@ from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL
 from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.run import Run
+from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
@@ -103,7 +104,7 @@ class Candidates:
         function = _in(cpu_op.host, cpu_op.function)
         called = _in(cpu_op.host, cpu_op.function, cpu_op.name)
         is_in_graph, is_beside_gpu = not cpu_op.is_eager, called in self._with_gpu
-        is_in_function = bool(cpu_op.function)
+        is_in_function = bool(cpu_op.function) and not is_session_graph(cpu_op.function)
         is_in_library = is_in_graph and bool(habit_of(cpu_op.name, self._version))
         # TensorFlow 1 code, which makes a session's graph, colocates ops in optimizers and
         # gradients; `tf.gradients` does in functions, too.
