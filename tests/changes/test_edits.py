@@ -158,3 +158,17 @@ def test_a_line_that_hides_the_gpus_goes(before: str, after: str | None) -> None
     edit = unhiding_edit(sources(before, last), "train.py", last)
 
     assert (None if edit is None else edited(before, edit)) == after
+
+
+@pytest.mark.parametrize(
+    ("created", "line"),
+    [(["()"], 1), (["()", '(["cpu:0", "cpu:1"])', '(["cpu:0"])'], 2), (["()", "()"], None)],
+)
+def test_a_strategy_is_created_where_only_one_is_or_where_one_names_the_cpu(
+    created: list[str], line: int | None
+) -> None:
+    text = "\n".join(f"s = tf.distribute.MirroredStrategy{each}" for each in created)
+
+    found = sources(text, *range(1, len(created) + 1)).of_strategy()
+
+    assert found == (None if line is None else ("train.py", line))

@@ -6,7 +6,7 @@ from traceanalyzer.capture_file.document import file_name, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.data_files import toml
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blocker import PLACED, BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.explanations import BY_STRATEGY
 
@@ -32,7 +32,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     return CauseMatch(
         scope=f"{owner} {same_place(frame)} {blocker.kind.value}",
         evidence=(observed("requested_device", text, line=frame),),
-        sub_reason="variable" if blocker.kind is not BlockerKind.REQUEST else None,
+        sub_reason="variable" if blocker.kind in PLACED else None,
     )
 
 
@@ -41,7 +41,7 @@ def describe(ops: BlockedOps) -> FindingText:
         return ops.described("distribution_strategy_cpu/full_name", Owner="A strategy")
     owner = _owner(ops.blocker)
     case = _CASES.get(owner, "")
-    if ops.blocker.kind is not BlockerKind.REQUEST and owner not in _CASES:
+    if ops.blocker.kind in PLACED and owner not in _CASES:
         case = "/variable"
     return ops.described(f"distribution_strategy_cpu{case}", Owner=capitalized(owner))
 

@@ -48,15 +48,19 @@ class Sources:
         return (source, calls[0]) if source is not None and len(calls) == 1 else None
 
     def of_strategy(self) -> Place | None:
-        """Return the line that creates the program's `tf.distribute` strategy, if only one does."""
-        places = [
-            (source.statement.file, source.statement.line)
+        """Return the line that creates the program's `tf.distribute` strategy.
+
+        If several lines create one, return the first that names the CPU, or None.
+        """
+        found = [
+            ((source.statement.file, source.statement.line), "cpu" in source.text(node).lower())
             for of_file in self._sources.values()
             for source in dict.fromkeys(of_file.values())
             for node in source.nodes
             if isinstance(node, ast.Call) and name_of(node).endswith("Strategy")
         ]
-        return places[0] if len(places) == 1 else None
+        named = [place for place, names_cpu in found if names_cpu or len(found) == 1]
+        return min(named, default=None)
 
     def constant(self, file: str, node: ast.AST | None) -> tuple[ParsedStatement, ast.expr] | None:
         """Return the statement that defines a name (`KIND = tf.int32`), and its value."""

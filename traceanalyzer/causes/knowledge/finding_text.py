@@ -124,9 +124,12 @@ def scope_text(blocker: Blocker) -> str:
 
 
 def is_of_strategy(blocker: Blocker) -> bool:
-    """Return whether the scope that requests the device is in code of `tf.distribute`."""
+    """Return whether the scope that requests the device is in code of `tf.distribute`.
+
+    It can be the scope around the call of a function.
+    """
     frame = blocker.scope_frame
-    if frame is None or blocker.kind not in BY_SCOPE:
+    if frame is None or blocker.kind not in {*BY_SCOPE, BlockerKind.DEFAULT_DEVICE}:
         return False
     if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
         return False
