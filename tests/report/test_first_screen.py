@@ -16,6 +16,7 @@ from tests.report.made_changes import UNKNOWN, change
 from tests.samples import SAMPLES, sample, sample_report
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import (
+    call,
     eager,
     event,
     executor,
@@ -338,6 +339,17 @@ def test_an_op_that_a_change_moves_is_not_said_to_be_worth_no_change(tmp_path: P
 
     assert "Eig" in plain(fold(page_of(found, []), "other-findings").blocks[0].summary)
     assert not [f for f in every(page_of(found, [moves_it]), b.Fold) if f.id == "other-findings"]
+
+
+def test_time_in_the_runtime_may_be_the_gpus_if_no_kernel_was_recorded(tmp_path: Path) -> None:
+    calls = (call("__inference_step_1", us(100 * k, 90)) for k in range(4))
+    copies = executor(us(0, 400))(send("x", "y", us(1, 2)))
+    page = read(tmp_path, host(line("python")(*calls), thread("tf_C", 1)(copies)))
+
+    (bar,) = next(every(page, b.StepBar)).bars
+    runtime = next(part for part in bar.parts if part.kind == "runtime")
+
+    assert "GPU work that was not recorded" in runtime.label
 
 
 def test_what_runs_once_before_training_is_folded() -> None:

@@ -178,7 +178,7 @@ def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
     if took <= us or not facts.step_us:
         return ()
     the = "the " * (kind == "runtime")
-    return t.fill(" {} {}{} ({}).", verb, the, t.word("part", kind), t.part(took / facts.step_us))
+    return t.fill(" {} {}{} ({}).", verb, the, facts.part_name(kind), t.part(took / facts.step_us))
 
 
 def _where(facts: PageFacts) -> Text:

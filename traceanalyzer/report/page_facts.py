@@ -15,7 +15,7 @@ from traceanalyzer.model.blocks import PageKind, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure, failure
-from traceanalyzer.report.text import fill, time
+from traceanalyzer.report.text import fill, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import DeviceSteps, step_parts
 from traceanalyzer.tables.vocabulary import Role
@@ -105,6 +105,11 @@ class PageFacts:
     def has_gpu_times(self) -> bool:
         """Whether the trace shows when a device ran kernels."""
         return any(device.device is not None for device in self.devices)
+
+    def part_name(self, kind: StepPart) -> str:
+        """Return the name of a part of a step. Without kernels, the GPU may have been working."""
+        is_open = kind == "runtime" and self.run.gpu_used and not self.has_gpu_times
+        return word("part", "runtime_or_gpu" if is_open else kind)
 
     @cached_property
     def steps(self) -> int:

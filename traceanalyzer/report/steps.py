@@ -129,7 +129,9 @@ def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
         label=f"{name} of {device.host}" if len(facts.run.hosts) > 1 else name,
         total=total,
         parts=tuple(
-            b.Part(kind=kind, label=part_label(kind), value=round(means[kind], 3), to=to)
+            b.Part(
+                kind=kind, label=capital(facts.part_name(kind)), value=round(means[kind], 3), to=to
+            )
             for kind in PARTS
             if kind in means
         ),
