@@ -145,7 +145,7 @@ def test_its_examples_show_what_matches_and_what_does_not(cause: Cause) -> None:
     assert runs or blockers
     for matches in ([bool(e.fires_on) for e in runs], [e.fires for e in blockers]):
         assert not matches or {*matches} == {True, False}
-    assert bool(blockers) == (cause.match is not Cause.match)
+    assert bool(blockers) != cause.is_of_runs
 
 
 def test_all_examples_belong_to_a_cause() -> None:

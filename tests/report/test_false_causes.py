@@ -31,8 +31,8 @@ def test_no_cause_lies(cause: Cause) -> None:
             said += [finding.title, finding.why, *(e.text for e in finding.evidence)]
             said += [fix.text for fix in finding.fixes]
     for each in blockers:
-        if each.fires and cause.describe is not None:
-            text = cause.describe(BlockedOps(((each.cpu_op, each.blocker),)))
+        if each.fires:
+            text = cause.described(BlockedOps(((each.cpu_op, each.blocker),)))
             said += [text.title, text.why, *(fix.text for fix in text.fixes)]
 
     assert [lie for text in said for lie in lies(text)] == []

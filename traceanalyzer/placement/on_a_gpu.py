@@ -140,6 +140,12 @@ def pinned_by(
     return "program" if options.get(OPTION) is True else None
 
 
+def pins_nothing(capture_file: CaptureFile) -> bool:
+    """Return whether `pin_to_host_optimization` is known to be off."""
+    is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
+    return is_known and not any(pinned_by(capture_file, is_of_session=of) for of in (False, True))
+
+
 _ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
 _BY_MACHINE: Final = frozenset({"no_device", "resource_exhausted"})
 _GPU: Final = re.compile(r"\bGPU:(\d+)", re.IGNORECASE)

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.capture_file.capture_files import sample
 from tests.causes.examples import Example, cpu_op
+from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.explanations import PlacementExplanation
@@ -91,6 +93,24 @@ class TestExcluded:
         )
         assert Candidates(run).of(wrong) == ()
         assert Candidates(run).of(None) == ()
+
+    def test_an_optimizer_that_was_off_moved_nothing(self) -> None:
+        beside = {"name": "mm", "type": "MatMul", **GPU}
+        run = Example(title="", ops=({"name": "op", "type": "Erfc"}, beside)).run()
+        (host,) = run.hosts
+
+        def with_devices(devices: dict[str, Json] | None) -> CaptureFile:
+            return replace(sample(), session_configs=(), devices=devices)
+
+        off, killed = with_devices({"optimizer_options": {}}), with_devices(None)
+        on = with_devices({"optimizer_options": {"pin_to_host_optimization": True}})
+        op = next(iter(analyse(run).cpu_ops.values()))
+
+        def is_left(capture_file: CaptureFile | None) -> bool:
+            captured = replace(run, hosts=(replace(host, capture_file=capture_file),))
+            return "grappler_pin_to_host" in Candidates(captured).of(op)
+
+        assert [is_left(each) for each in (None, off, killed, on)] == [True, False, True, True]
 
     def test_what_was_recorded_excludes_requests_and_kernels(self) -> None:
         run = Example(title="", ops=({"name": "op", "type": "MatMul"},)).run()

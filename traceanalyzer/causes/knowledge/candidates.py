@@ -26,7 +26,7 @@ from traceanalyzer.placement.inference import (
     call_of,
 )
 from traceanalyzer.placement.kernel_tables import OpDefinition
-from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL
+from traceanalyzer.placement.on_a_gpu import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import nearest, registries
 from traceanalyzer.placement.scopes import habit_of
 from traceanalyzer.run import Run
@@ -51,6 +51,7 @@ class Candidates:
     def __init__(self, run: Run) -> None:
         self._version = run.tensorflow_version
         self._registry = nearest(self._version).registry
+        self._not_pinning = {host.name for host, file in run.captured if pins_nothing(file)}
         self._with_replicas: set[tuple[str, InlinedCall]] = set()
         self._with_gradients: set[tuple[str, InlinedCall]] = set()
         self._gradients_on_cpu: set[tuple[str, InlinedCall, str]] = set()
@@ -94,6 +95,8 @@ class Candidates:
             yield from ("explicit_cpu_placement", "library_cpu_placement")
         if kernels is not None and GPU in kernels:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
+        if cpu_op.host in self._not_pinning:
+            yield "grappler_pin_to_host"
         if cpu_op.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
