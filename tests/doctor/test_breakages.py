@@ -9,6 +9,7 @@ import pytest
 
 from tests.doctor.machines import BREAKAGES, Simulated, stubs
 from traceanalyzer.cli import main
+from traceanalyzer.doctor.examine import Examination, examine
 
 _MOST_S = 20.0
 _SLOW = pytest.mark.slow  # as slow as the time limits
@@ -64,6 +65,32 @@ def test_an_old_library_in_ld_library_path_is_a_warning(machine: Simulated) -> N
     machine.link("good", machine.folder / "driver" / "libcudnn.so.9")
     diagnosis = machine.examined()
     assert [check.id for check in diagnosis.checks if check.status != "ok"] == ["library_replaced"]
+
+
+@pytest.mark.slow  # starts TensorFlow
+def test_a_script_is_run_until_its_devices_are_made(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, pathlib, tensorflow as tf\n"
+        "tf.config.set_visible_devices([], 'GPU')\n"
+        "tf.constant(1.0)\n"
+        "pathlib.Path(sys.argv[1]).touch()\n"
+    )
+    beyond = tmp_path / "beyond"
+    arguments = (str(beyond),)
+    diagnosis = examine(Examination(script=str(script), arguments=arguments, script_s=60.0))
+    (chosen,) = (check for check in diagnosis.checks if check.id == "script_hides_gpu")
+    assert "train.py:2" in chosen.text
+    assert not beyond.exists()
+
+
+@pytest.mark.slow  # as slow as the other probes
+def test_a_script_that_is_not_run_in_time_is_still_read(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os\nos.environ['CUDA_VISIBLE_DEVICES'] = ''\n")
+    diagnosis = examine(Examination(script=str(script), script_s=0.5, tensorflow_s=0.0))
+    (unknown,) = (check for check in diagnosis.checks if check.id == "script_not_known")
+    assert "line 2" in unknown.text
 
 
 def test_the_command_prints_json_and_ends_with_1_without_a_gpu(

@@ -46,3 +46,20 @@ def test_a_value_that_names_a_gpu_hides_none(value: str) -> None:
     variables = {"variables": {"CUDA_VISIBLE_DEVICES": value}}
     diagnosis = diagnosed({"installation": variables}, SEEN)
     assert "hidden_by_env" not in {check.id for check in diagnosis.checks}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("tf.config.set_visible_devices(gpus[:1], 'GPU')", "script_may_hide_gpu"),
+        ("    tf.config.set_visible_devices([], 'GPU')", "script_may_hide_gpu"),
+        ("if not gpus: tf.config.set_visible_devices([], 'GPU')", "script_may_hide_gpu"),
+        ("tf.config.set_visible_devices([], 'GPU')", "script_hides_gpu"),
+    ],
+)
+def test_a_script_without_gpus_here_may_have_one_elsewhere(line: str, named: str) -> None:
+    chosen = {"kind": "set_visible_devices", "value": "[]", "place": ["/a.py", 3], "line": line}
+    script = {"limits": [chosen], "gpus_to_choose_from": 0, "gpus": []}
+    checks = diagnosed({"script": script}, {"gpus": []}).checks
+    (check,) = (check for check in checks if check.group == "script")
+    assert (check.id, bool(check.fix)) == (named, True)

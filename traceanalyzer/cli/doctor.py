@@ -26,20 +26,29 @@ _MARKS: Final = {
 _USABLE, _NOT_USABLE = 0, 1
 
 
-@click.command()
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("script", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 @click.option("--python", metavar="PATH", help="Interpreter to examine. Default: this one.")
 @click.option("--json", "as_data", is_flag=True, help="Print JSON.")
-def doctor(*, python: str | None, as_data: bool) -> int:
+def doctor(
+    script: str | None, arguments: tuple[str, ...], *, python: str | None, as_data: bool
+) -> int:
     """Find out why TensorFlow sees no GPU on this machine, and how to change that.
 
     Checks everything from the GPU up to TensorFlow, even if TensorFlow cannot be imported. The exit
-    code is 0 if TensorFlow can use a GPU, and 1 if not. If a script uses no GPU although TensorFlow
-    can, `traceanalyzer capture` finds out why.
+    code is 0 if TensorFlow can use a GPU, and 1 if not.
+
+    With SCRIPT, also checks whether the script hides GPUs: it runs until TensorFlow creates its
+    devices, for 18 s at most.
     """
-    from traceanalyzer.capturing.script import interpreter
+    from traceanalyzer.capturing.script import Program, interpreter
     from traceanalyzer.doctor.examine import Examination, examine
 
-    diagnosis = examine(Examination(interpreter=interpreter(python)))
+    words = interpreter(python)
+    if script is not None:
+        Program(interpreter=words, target=script, is_module=False, arguments=()).check()
+    diagnosis = examine(Examination(interpreter=words, script=script, arguments=arguments))
     if as_data:
         echo_json(_as_json(diagnosis))
     else:

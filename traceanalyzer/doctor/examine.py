@@ -19,9 +19,11 @@ from traceanalyzer.doctor.facts import (
     Driver,
     Installation,
     Library,
+    Limit,
     MachineFacts,
     OperatingSystem,
     ProbeFailure,
+    Script,
     numbers,
 )
 from traceanalyzer.doctor.probing import Probe, ProbeResult
@@ -39,8 +41,11 @@ class Examination:
     interpreter: Sequence[str] = (sys.executable,)
     variables: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     root: str = "/"  #: the folder of /sys, /proc, and /dev
+    script: str | None = None
+    arguments: Sequence[str] = ()
     probe_s: float = 5.0
     libraries_s: float = 10.0  #: all of them
+    script_s: float = 18.0
     tensorflow_s: float = 15.0  #: 0 not to ask it
     #: How long to wait for TensorFlow's answer if an obstacle is known; 0 not to ask it then.
     patience_s: float = 2.5
@@ -70,6 +75,10 @@ class _Gathering:
         machine = self._start("machine")
         # The driver is asked about hidden GPUs, too.
         driver = self._start("driver", {n: v for n, v in request.variables.items() if n != _HIDES})
+        script = None
+        if request.script is not None:
+            arguments = list(request.arguments)
+            script = self._start("script", script=request.script, arguments=arguments)
         answer = self._start("tensorflow", self._with_log()) if request.patience_s > 0 else None
         installed = self._record(Installation, installation)
         found = MachineFacts(
@@ -84,7 +93,7 @@ class _Gathering:
             began_s = self._began_s if answer is not None else time.monotonic()
             answer = answer or self._start("tensorflow", self._with_log())
             found = replace(found, answer=self._answer(answer, began_s + limit_s))
-        return found
+        return found if script is None else replace(found, script=self._script(script))
 
     def _with_log(self) -> dict[str, str]:
         return {**self._request.variables, "TF_CPP_MIN_LOG_LEVEL": "0"}
@@ -133,6 +142,15 @@ class _Gathering:
                 error = f"the process that opened it {result.failure.text}"
                 found.append(Library(name=names.pop(0), error=error))
         return found + [Library(name=name, error=None) for name in names]
+
+    def _script(self, probe: Probe) -> Script:
+        result = self._result(probe, self._began_s + self._request.script_s)
+        limits = [
+            msgspec.convert(reported["limit"], Limit)
+            for reported in result.reported
+            if "limit" in reported
+        ]
+        return replace(msgspec.convert(result.facts, Script), limits=tuple(limits))
 
     def _answer(self, probe: Probe, until_s: float) -> Answer:
         result = self._result(probe, until_s)

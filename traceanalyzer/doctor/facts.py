@@ -91,6 +91,7 @@ class Installation(msgspec.Struct, frozen=True):
 
     executable: str = "python"
     python: str = ""
+    system: str = "Linux"
     machine: str = "x86_64"
     variables: Mapping[str, str] = {}
     ld_library_path: str = ""
@@ -154,6 +155,25 @@ class Answer(msgspec.Struct, frozen=True):
     log: tuple[str, ...] = ()
 
 
+class Limit(msgspec.Struct, frozen=True):
+    """A line of a script that affects which GPUs TensorFlow uses."""
+
+    kind: str
+    value: str
+    place: tuple[str, int] | None = None
+    line: str = ""  #: its text
+
+
+class Script(msgspec.Struct, frozen=True):
+    """A script's limits on the visible GPUs, set before TensorFlow created its devices."""
+
+    limits: tuple[Limit, ...] = ()
+    may_hide: tuple[int, ...] = ()  #: lines of the script with a name that can hide GPUs
+    gpus_to_choose_from: int | None = None
+    gpus: tuple[str, ...] | None = None  #: None if the devices were not made
+    ended: str | None = None  #: how, if that was before
+
+
 class ProbeFailure(msgspec.Struct, frozen=True):
     """The failure of a probe that crashed or was stopped."""
 
@@ -169,6 +189,7 @@ class MachineFacts(msgspec.Struct, frozen=True):
     installation: Installation = Installation()
     libraries: tuple[Library, ...] = ()
     answer: Answer | None = None
+    script: Script | None = None
     failures: Mapping[str, ProbeFailure] = {}  #: by probe or library
 
     @property

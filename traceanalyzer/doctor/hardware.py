@@ -8,7 +8,7 @@ from traceanalyzer.doctor.check import Check, found, table
 from traceanalyzer.doctor.facts import NVIDIA, CudaGpu, MachineFacts, numbers
 from traceanalyzer.format import counted, listed, size_text
 
-_VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
+VISIBLE: Final = "CUDA_VISIBLE_DEVICES"
 _AMD: Final = "0x1002"
 _FOREIGN_DRIVERS: Final = ("nouveau", "vfio-pci")
 _NEEDED: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -164,9 +164,9 @@ def _dotted(cuda: int | None) -> str:
 def check_variables(facts: MachineFacts) -> Iterator[Check]:
     """Check the environment variables that affect GPUs."""
     set_ = facts.installation.variables
-    value = set_.get(_VISIBLE)
+    value = set_.get(VISIBLE)
     gpus = facts.driver.cuda_gpus
-    visible, why = _visible_gpus(value, gpus)
+    visible, why = visible_gpus(value, gpus)
     if value is not None and why:
         yield found("hidden_by_env", value=value, why=why)
     elif gpus and len(visible) < len(gpus):
@@ -180,7 +180,7 @@ def check_variables(facts: MachineFacts) -> Iterator[Check]:
             yield found("variable_set", name=name, value=set_[name], meaning=entry["text"])
 
 
-def _visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[CudaGpu, ...], str]:
+def visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[CudaGpu, ...], str]:
     """Return the GPUs that a `CUDA_VISIBLE_DEVICES` value leaves visible; if none, also the reason.
 
     CUDA uses the list up to the first entry that is neither a GPU's number nor its UUID. If the
@@ -212,7 +212,7 @@ def _visible_gpus(value: str | None, gpus: Sequence[CudaGpu]) -> tuple[tuple[Cud
 def check_devices(facts: MachineFacts) -> Iterator[Check]:
     """Check that TensorFlow can use the visible GPUs."""
     driver, set_ = facts.driver, facts.installation.variables
-    visible, _ = _visible_gpus(set_.get(_VISIBLE), driver.cuda_gpus)
+    visible, _ = visible_gpus(set_.get(VISIBLE), driver.cuda_gpus)
     for gpu in visible:
         rejected = [*_capability(facts, gpu), *_multiprocessors(facts, gpu, visible)]
         yield from rejected

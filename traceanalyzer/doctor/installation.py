@@ -15,6 +15,7 @@ _NO_AVX: Final = ", since the processor lacks AVX, which TensorFlow's packages r
 _PART: Final = "tensorflow-cpu-aws"  # of `tensorflow`, on ARM
 _ABSENT: Final = "cannot open shared object file: No such file"
 _CUDNN: Final = re.compile(r"(nvidia-cudnn-cu\d+)[^;]*?>=\s*([\d.]+)")
+_WINDOWS_LAST: Final = (2, 10)  # the last version that supports GPUs on Windows itself
 _ADMINS_ONLY: Final = "RmProfilingAdminOnly: 1"
 
 
@@ -93,7 +94,13 @@ def _packages(installed: Installation) -> Iterator[Check]:
 def _cpu_only(installed: Installation) -> Check:
     advice, run = "Install the build that supports GPUs", installed.pip
     command = f"{run} uninstall -y {installed.package} && {run} install 'tensorflow[and-cuda]'"
-    if installed.machine == "aarch64":
+    if installed.system == "Darwin":
+        advice = "Use Apple's plugin for Apple GPUs; on macOS, TensorFlow cannot use NVIDIA GPUs"
+        command = f"{run} install tensorflow-metal"
+    elif installed.system == "Windows" and numbers(installed.version)[:2] > _WINDOWS_LAST:
+        advice = "Use WSL: TensorFlow 2.11 and newer do not support GPUs on native Windows"
+        command = "wsl --install  # then, in WSL: pip install 'tensorflow[and-cuda]'"
+    elif installed.machine in {"aarch64", "arm64"}:
         advice = "Use NVIDIA's container: PyPI's packages for ARM do not support GPUs"
         command = "docker run --gpus all -it nvcr.io/nvidia/tensorflow:25.02-tf2-py3"
     return found("cpu_only_build", installed=installed, advice=advice, command=command)

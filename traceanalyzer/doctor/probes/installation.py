@@ -86,6 +86,7 @@ begin("reading metadata")
 report(
     executable=sys.executable,
     python=platform.python_version(),
+    system=platform.system(),
     machine=platform.machine(),
     variables={name: os.environ[name] for name in GIVEN["variables"] if name in os.environ},
     ld_library_path=os.environ.get("LD_LIBRARY_PATH", ""),
