@@ -94,7 +94,7 @@ class Host:
         if self.file is None:
             msg = f"{self.name}: the host was not read from a file, so there are no events"
             raise TraceFormatError(msg)
-        return event_rows(self.name, read_host(self.file))
+        return event_rows(self.name, read_host(self.file, near_ns=self.trace.origin_ns))
 
 
 def _joined(schema: Schema) -> cached_property[pd.DataFrame]:
@@ -251,7 +251,8 @@ def load(
         if progress:
             progress(f"reading {file.path.name}")
         try:
-            hosts.append(_read(file, index, limit, finder))
+            near_ns = next((ns for host in hosts if (ns := host.trace.origin_ns)), 0)
+            hosts.append(_read(file, index, limit, near_ns, finder))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
             first_error = first_error or error
@@ -321,9 +322,10 @@ def _read(
     file: HostFile,
     index: int,
     max_memory_bytes: int | None,
+    near_ns: int,
     graphs: Callable[[], GraphFinder | None],
 ) -> Host:
-    trace, file = _trace_of(file, max_memory_bytes)
+    trace, file = _trace_of(file, max_memory_bytes, near_ns)
     start_ps, end_ps = _extent(trace)
     beside = capture_beside(file, trace)
     others = graphs() if beside.capture_file is None else None
@@ -350,12 +352,12 @@ def _read(
     )
 
 
-def _trace_of(file: HostFile, max_memory_bytes: int | None) -> tuple[Trace, HostFile]:
+def _trace_of(file: HostFile, max_memory_bytes: int | None, near_ns: int) -> tuple[Trace, HostFile]:
     """Read a trace, or return an empty one if it is unusable but there is a capture file."""
     if file.format == CAPTURE_FILE:
         return _NO_TRACE, file
     try:
-        return read_host(file, max_bytes=max_memory_bytes), file
+        return read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns), file
     except TraceTooLargeError:
         raise
     except TraceFormatError as error:

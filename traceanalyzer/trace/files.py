@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, trace_json, xplane
-from traceanalyzer.trace.clock import without_impossible
+from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.limits import inflate
@@ -22,11 +22,11 @@ _MANGLED: Final = (
 )
 
 
-def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
+def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
     """Read the trace of one host. `Trace.damage` describes unreadable parts.
 
     The content decides the format, not the name. Refuse a trace that would need more memory than
-    `max_bytes`.
+    `max_bytes`. `near_ns` is the `origin_ns` of another host's trace: see `clock.on_one_clock`.
 
     Raises:
         TraceNotFoundError: There is no such file.
@@ -52,7 +52,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
     if not trace.planes:
         msg = f"{name}: {_nothing_in(trace)}"
         raise TraceFormatError(msg)
-    return without_impossible(trace)
+    return on_one_clock(trace, near_ns)
 
 
 def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
