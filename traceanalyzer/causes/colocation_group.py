@@ -17,10 +17,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         )
     if blocker.link != "class":
         return None
-    text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
-    tie = observed("colocation", text, f"node {cpu_op.name}")
     if cpu_op.explanation.inferred_from:
         tie = observed("colocation", f"inferred: {cpu_op.explanation.inferred_from}")
+        return CauseMatch.by_other(blocker, tie, "")
+    text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
+    tie = observed("colocation", text, f"node {cpu_op.name}")
     return CauseMatch.by_other(blocker, tie, f"node {blocker.name}" if blocker.name else "")
 
 
