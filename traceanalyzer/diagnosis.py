@@ -85,6 +85,8 @@ class Diagnosis:
         if there is None:
             return "unknown"
         found = there.analysis
+        if op_id in found.idle:
+            return "cpu"
         is_open = op_id in found.unsure or op_id in found.not_replayed or op_id in found.replaced
         return "unknown" if is_open else "gpu"
 

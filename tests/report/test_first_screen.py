@@ -215,6 +215,19 @@ def test_an_op_that_a_gpu_computes_on_the_host_is_not_said_to_run_on_it() -> Non
     assert "45 of 52 ops would run on it; 7 may stay on the CPU" in plain(page.happened)
 
 
+def test_an_op_on_the_cpu_that_only_hands_on_a_value_is_not_predicted_on_the_gpu() -> None:
+    found = sample("recommender")
+    there = found.on_a_gpu
+    assert there is not None
+    ids = cpu_ops(found.run)["op_id"]
+    on_gpu = next(op_id for op_id in ids if found.placement_on_a_gpu(op_id) == "gpu")
+    analysis = replace(there.analysis, idle={on_gpu: None})
+
+    changed = replace(found, on_a_gpu=replace(there, analysis=analysis))
+
+    assert changed.placement_on_a_gpu(on_gpu) == "cpu"
+
+
 def test_time_of_a_jax_program_without_a_reason_has_a_next_step(tmp_path: Path) -> None:
     kernels = (xla_kernel("fusion", us(100 * k, 50), hlo_op="fusion.1") for k in range(3))
     page = read(tmp_path, gpu(0)(stream(1)(*kernels)), host(PIPELINE))
