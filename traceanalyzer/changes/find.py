@@ -109,13 +109,13 @@ def _is_soft(capture_file: CaptureFile) -> bool:
 
 
 def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
-    """Return the sort key of a change: GPU visibility, then worthwhile placement, then saving."""
+    """Return the sort key of a change: GPU visibility, then worthwhile edits, then saving."""
     saving = change.saving
     is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
     return (
         change.kind != "gpu",
         saving.per == "once",
-        not (change.is_by_placement and is_worth_it),
+        not (change.is_by_placement and is_worth_it and change.kind != "library"),
         -(saving.high_us or 0.0),
         change.title,
     )
