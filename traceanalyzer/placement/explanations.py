@@ -101,8 +101,9 @@ class ReplayedExplanations:
         calls = self._calls(record)
         if not calls:
             is_known = bool(self.program.functions.get(record.function))
-            unknown = "node is not in the recorded graph" if is_known else "graph was not recorded"
-            return PlacementExplanation(type=op_type, doubt=f"its {unknown}")
+            doubt = "its node is not in the recorded graph"
+            doubt = doubt if is_known else "its graph was not recorded"
+            return PlacementExplanation(type=op_type, doubt=doubt)
         on_cpu = [
             self._explained(call, call.blockers()) for call in calls if is_of_type(call.device, CPU)
         ]
@@ -237,16 +238,14 @@ def without_copies(blockers: Sequence[Blocker]) -> tuple[Blocker, ...]:
     own = {(b.function, b.name) for b in requests if not b.copied_from}
     requested = {b.requested_device for b in requests}
     has_resource = any(b.link == "resource" for b in blockers)
-    # The scopes around a conditional also apply in its branches, whose ops request the same device.
-    lineless = (b for b in requests if b.scope_frame is None)
-    outside = {b.requested_device for b in lineless if not b.called_in}
+    lineless = {(b.requested_device, b.called_in) for b in requests if b.scope_frame is None}
     return tuple(
         b
         for b in blockers
         if (b.function, b.copied_from) not in own
         if b not in ends or b.requested_device not in requested
         if not (has_resource and _reads_handle(b))
-        if not (_is_of_unknown_call(b) and b.requested_device in outside)
+        if not (_is_of_unknown_call(b) and (b.requested_device, "") in lineless)
     )
 
 
@@ -259,6 +258,10 @@ def _reads_handle(blocker: Blocker) -> bool:
 
 
 def _is_of_unknown_call(blocker: Blocker) -> bool:
+    """Return whether a request comes from a scope around a call whose line was not recorded.
+
+    The scopes around a conditional also apply in its branches, whose ops request the same device.
+    """
     is_request = blocker.kind is BlockerKind.REQUEST and bool(blocker.called_in)
     return is_request and blocker.scope_frame is None
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from traceanalyzer.capture_file.document import Resource
 from traceanalyzer.format import series
 from traceanalyzer.model import Certainty
-from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blocker import Blocker, BlockerKind, Link
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.explanations import PlacementExplanation, doubted
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
@@ -131,11 +131,7 @@ def inferred(
         and not GRADIENT.search(op.name)
         and (op.function, op.name) not in colocated
     ]
-    explained = {
-        op.op_id: _explained(op, BlockerKind.REQUEST, "its name is typical of library ops")
-        for op in left
-        if not op.is_eager and habit_of(op.name, version) not in {"", _EMBEDDING}
-    }
+    explained = {op.op_id: _by_name(op) for op in left if _is_of_library(op, version)}
     left = [op for op in left if op.op_id not in explained]
     variables = [op for op in left if registry.takes_resource(op.type)]
     others = [op for op in left if not registry.takes_resource(op.type)]
@@ -154,12 +150,33 @@ def inferred(
     by_scope = _by_scopes(registry, others, there, calls, other.refused)
     if by_scope is None:
         return explained
+    leads = {(op.function, user_of(op.name)): op for op in reversed(variables)}
+    following = {
+        op.op_id: _following(op, lead)
+        for op in others
+        if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
+    }
     if beside := sorted(_BESIDE_LIBRARY_SCOPES.intersection(other.eager_types)):
         doubt = f"library code that runs {series(beside, len(beside))} also requests the CPU"
         for op in ops:
             if op.is_eager and op.op_id in by_scope:
                 by_scope[op.op_id] = doubted(by_scope[op.op_id], doubt, "possible")
-    return {**explained, **by_variable, **by_scope}
+    return {**explained, **by_variable, **following, **by_scope}
+
+
+def _is_of_library(op: OpenOp, version: str | None) -> bool:
+    return not op.is_eager and habit_of(op.name, version) not in {"", _EMBEDDING}
+
+
+def _by_name(op: OpenOp) -> PlacementExplanation:
+    return _explained(op, BlockerKind.REQUEST, "its name is typical of library ops")
+
+
+def _following(op: OpenOp, lead: OpenOp) -> PlacementExplanation:
+    """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
+    shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
+    found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
+    return replace(found, certainty="possible", doubt="it may be on the CPU for another reason")
 
 
 def _by_scopes(
@@ -252,13 +269,15 @@ def _by_variables(
             lead = named.get((op.function, f"{initializer['variable']}/Assign"))
         if lead is not None:
             shown = f"it belongs to {lead.name}, which uses a variable on the CPU"
-            explained = _explained(op, BlockerKind.RESOURCE, shown)
-            tied = replace(explained.blockers[0], link="class", type=lead.type, name=lead.name)
-            habit = found[lead.op_id].habit
-            found[op.op_id] = replace(
-                explained, blockers=(tied,), follows=(lead.name,), habit=habit
-            )
+            explained = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "class")
+            found[op.op_id] = replace(explained, habit=found[lead.op_id].habit)
     return found
+
+
+def _tied(explanation: PlacementExplanation, lead: OpenOp, link: Link) -> PlacementExplanation:
+    (blocker,) = explanation.blockers
+    blocker = replace(blocker, link=link, type=lead.type, name=lead.name)
+    return replace(explanation, blockers=(blocker,), follows=(lead.name,))
 
 
 def _owner(op: OpenOp, users: Collection[str]) -> str:
