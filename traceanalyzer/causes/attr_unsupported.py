@@ -53,7 +53,7 @@ def _fix(ops: BlockedOps) -> Fix:
         return fix("attr_unsupported/other_value", names=" and ".join(f"`{n}`" for n in attributes))
     chosen = "IGNORE" if "IGNORE" in others else max(others)
     return fix(
-        "attr_unsupported/value_ignore" if chosen == "IGNORE" else "value",
+        f"attr_unsupported/value{'_ignore' if chosen == 'IGNORE' else ''}",
         checked=all(works_as(b.type, b.given, (name,), {"s": chosen}) for b in ops.blockers),
         argument=f'{name}="{chosen}"',
         type=op_type,

@@ -170,7 +170,9 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     ]
     named = [each for each in every if not is_doubtful(each)] or every[:1]
     steps = [*dict.fromkeys(filter(None, (obstacle_fix(each).title for each in named)))]
-    steps[1:] = [f"{step[:1].lower()}{step[1:]}" for step in steps[1:]]
+    if len(steps) > 1:  # without remarks, which also follow a semicolon
+        steps = [step.partition(";")[0] for step in steps]
+        steps[1:] = [f"{step[:1].lower()}{step[1:]}" for step in steps[1:]]
     has_gpu = any(host.tables.facts.accelerators for host in diagnosis.run.hosts)
     # A capture shows whether the others apply. The last cause is that there is no GPU.
     possible = _CHECKS["no_gpu"][: 1 if capture_files else -1 if has_gpu else None]

@@ -4,7 +4,7 @@ import re
 import tomllib
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -60,8 +60,13 @@ class Accepted(_Table, frozen=True):
     """A finding that is accepted until a date."""
 
     id: str
-    reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    reason: str
     expires: date
+
+    def __post_init__(self) -> None:
+        if not self.reason.strip():
+            msg = "the reason is empty; write one"
+            raise ValueError(msg)
 
 
 class Budget(_Table, frozen=True):

@@ -55,7 +55,7 @@ def read_report(file: Path) -> Report:
     try:
         return msgspec.convert(data, Report, dec_hook=_where)
     except msgspec.ValidationError as error:
-        msg = f"{shown}: damaged ({error}); {_AGAIN} again"
+        msg = f"{shown}: damaged, or by another version ({error}); {_AGAIN} again"
         raise TraceFormatError(msg) from error
 
 
