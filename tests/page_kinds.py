@@ -278,7 +278,7 @@ def fine(folder: Path) -> Path:
         worker.append(executor(us(begin + 20, end - begin - 20), **context)(*ops))
         called = call("__inference_train_function_812", us(begin + 10, end + 15 - begin), **context)
         python.append(keras_step(number, us(begin, 3_980))(called))
-        reader.append(iterator("Root::Prefetch::Map", us(begin + 100, 420)))
+        reader.append(iterator("Root::Map", us(begin + 100, 420)))
     space = xspace(
         host(
             line("python")(*python),

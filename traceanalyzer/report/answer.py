@@ -292,7 +292,8 @@ def _nothing(facts: PageFacts) -> Text:
         return t.fill("{} {} ran on the CPU.", used, _with_time(facts, facts.on_cpu))
     if facts.compiled:
         device = facts.used[0] if facts.used else "accelerator"
-        ran = f"{counted(facts.compiled, 'op')}, compiled by XLA, ran on the {device}."
+        all_of_them = "All " if 1 < facts.compiled == len(facts.run.ops) else ""
+        ran = f"{all_of_them}{counted(facts.compiled, 'op')}, compiled by XLA, ran on the {device}."
         return (ran, *_shares(facts))
     return (f"{_NONE_KNOWN} There is nothing to explain.",)
 
