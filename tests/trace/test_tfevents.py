@@ -73,6 +73,14 @@ def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> No
     assert value(run_in(tmp_path)) == "2.4"
 
 
+def test_events_that_disagree_leave_the_version_of_a_run_without_a_time_open(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, HEADER + graph(440), RUN_TIME - 90_000)
+    put(tmp_path, HEADER + graph(561), RUN_TIME)
+    assert value(run_in(tmp_path, "renamed")) == "2.4 or 2.3"
+
+
 @pytest.mark.parametrize(
     ("producer", "release"),
     [

@@ -56,7 +56,7 @@ class _Command(click.Command):
     "--steps",
     type=steps_range,
     metavar="A:B",
-    help="Record steps A to B (inclusive), counted from 1.",
+    help="Record steps A to B (inclusive), counted from 1: calls of the most-called function.",
 )
 @click.option(
     "--after", type=time, metavar="TIME", help="Start this long after TensorFlow loads, e.g. 30s."

@@ -138,7 +138,8 @@ def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
         multiple=True,
         metavar="PATH",
         help="Graph of the program, to explain a trace without a capture: SavedModel, GraphDef, or "
-        "RunMetadata. Can be repeated. Default: graphs in events files beside the trace.",
+        "RunMetadata, in binary form. Can be repeated. Default: graphs in events files beside the "
+        "trace.",
     )
     @max_memory
     @wraps(command)

@@ -57,12 +57,20 @@ class VersionSighting:
 
 
 def tf_version(run: RunFiles) -> VersionSighting | None:
-    """Return the TensorFlow version in the events file nearest in time to a run, or None."""
-    for file in _nearest_files(run):
-        if producer := _producer(file):
-            source = f"GraphDef producer {producer} in {printable(file.name)}"
-            return VersionSighting(value=version_of_producer(producer), source=source)
-    return None
+    """Return the TensorFlow version in the events file nearest in time to a run, or None.
+
+    If the run's name has no time and files disagree, return all versions.
+    """
+    found = [(producer, file) for file in _nearest_files(run) if (producer := _producer(file))]
+    if not found:
+        return None
+    producer, file = found[0]
+    versions = list(dict.fromkeys(version_of_producer(producer) for producer, _ in found))
+    if len(versions) > 1 and not time_in_name(run.path.name):
+        source = f"GraphDef producers in {len(found)} events files that disagree"
+        return VersionSighting(value=" or ".join(versions), source=source)
+    source = f"GraphDef producer {producer} in {printable(file.name)}"
+    return VersionSighting(value=versions[0], source=source)
 
 
 def _nearest_files(run: RunFiles) -> list[Path]:
