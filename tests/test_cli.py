@@ -1,6 +1,7 @@
 """The command line: exit codes, one line for each failure, and what is written or is not."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -291,6 +292,17 @@ def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path
     assert not files_below(tmp_path / "here")
 
 
+def test_says_that_a_capture_file_cannot_be_read(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    logs = write(tmp_path / "logs", small_trace(), host="host")
+    (logs / "plugins/profile/run/host.placement.json.gz").write_bytes(b"\x1f\x8bcut")
+    done = traceanalyzer_("analyze", logs)
+    assert done.code == 0
+    assert "host.placement.json.gz" in done.err
+    assert done.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("reader", READERS)
 def test_names_that_are_no_utf8_are_escaped(
     traceanalyzer_: Traceanalyzer, tmp_path: Path, reader: tuple[str, ...]
@@ -334,10 +346,14 @@ def test_a_process_ends_like_the_function(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_survives_a_reader_that_goes_away(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "code"), [(["analyze", str(LOGS)], 0), (["doctor"], 1)])
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(
+    words: list[str], code: int, tmp_path: Path
+) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "traceanalyzer", "analyze", str(LOGS)],
+        [sys.executable, "-m", "traceanalyzer", *words],
         cwd=tmp_path,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},  # so that the doctor finds no GPU
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as running:
@@ -345,7 +361,7 @@ def test_survives_a_reader_that_goes_away(tmp_path: Path) -> None:
         assert running.stderr is not None
         running.stdout.close()
         assert running.stderr.read() == b""
-    assert running.returncode == 0
+    assert running.returncode == code
 
 
 TRACE = next(LOGS.rglob("*.xplane.pb"))

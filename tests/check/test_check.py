@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import traceanalyzer as ta
 from tests.samples import REPORTS, Case
-from traceanalyzer.check.breaches import breaches
+from traceanalyzer.check.breaches import breaches, notes
 from traceanalyzer.check.budget import Budget, read_budget
 from traceanalyzer.check.formats import FORMATS
 from traceanalyzer.cli import cli, main
@@ -447,3 +447,9 @@ def _runner(folder: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+def test_an_unused_capture_file_is_a_remark(report: Report) -> None:
+    unread = Health(id="capture_file_unreadable", severity="warning", message="h: cut short")
+    (remark,) = notes(replace(report, health=(unread,)), Budget(), None)
+    assert "cut short" in remark

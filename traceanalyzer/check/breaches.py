@@ -63,6 +63,7 @@ def notes(report: Report, budget: Budget, baseline: Report | None) -> tuple[str,
         for each in budget.accepted
         if each.id not in ids
     ]
+    said += [entry.message for entry in report.health if entry.is_capture_unused]
     if baseline is not None and (why := why_not_compared(baseline, report)):
         said.append(f"step times were not compared with the baseline: {why}")
     return tuple(said)

@@ -10,7 +10,7 @@ import click
 
 from traceanalyzer.check.formats import FORMATS
 from traceanalyzer.cli.parameters import RunToRead, reads_a_run
-from traceanalyzer.cli.terminal import discard_output, progress
+from traceanalyzer.cli.terminal import outlives_reader, progress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
 
@@ -89,10 +89,8 @@ def check(
         report = report_of(source.path, source.run_name, limit, tell, source.graphs)
     found = located(breaches(report, budget, base, datetime.now(UTC).date()), Path.cwd())
     outcome = Outcome(str(source.path), rules, found, notes(report, budget, base))
-    try:
+    with outlives_reader():
         click.echo(rendered(outcome, form), nl=False)
-    except BrokenPipeError:  # the exit code matters, even if nobody reads the lines
-        discard_output()
     if found:
         is_unknown = any(each.is_unknown for each in found)
         raise click.exceptions.Exit(_UNKNOWN if is_unknown else _BREACHED)

@@ -12,7 +12,7 @@ import click
 
 from traceanalyzer.cli.capture import capture
 from traceanalyzer.cli.parameters import STDOUT, check_outputs, max_memory, output, refuse
-from traceanalyzer.cli.terminal import complain, console, progress, tell
+from traceanalyzer.cli.terminal import complain, console, outlives_reader, progress, tell
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable, series
 
@@ -107,7 +107,8 @@ def verify(report: Path, *, finding_id: str | None, is_applied: bool, python: st
     complain(finding.title)
     if changes:
         complain(f"applied, without editing files: {series([c.title for c in changes])}")
-    click.echo(str(verdict).replace("\N{NO-BREAK SPACE}", " "))
+    with outlives_reader():
+        click.echo(str(verdict).replace("\N{NO-BREAK SPACE}", " "))
     if not verdict.is_fixed:
         raise click.exceptions.Exit(_NOT_FIXED)
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from traceanalyzer.cli.terminal import complain
+
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.run import Run
@@ -93,13 +95,18 @@ class RunToRead:
     graphs: tuple[Path, ...] = ()  #: graphs of the program
 
     def load(self, tell: Callable[[str], None], run_name: str | None = None) -> Run:
-        """Load the run."""
+        """Load the run, and warn if its capture file cannot be used."""
         tell("starting")
+        from traceanalyzer.health import trace_health
         from traceanalyzer.run import load
 
         run_name = run_name or self.run_name
         limit = self.max_memory_bytes
-        return load(self.path, run_name, graphs=self.graphs, max_memory_bytes=limit, progress=tell)
+        run = load(self.path, run_name, graphs=self.graphs, max_memory_bytes=limit, progress=tell)
+        for remark in trace_health(run):
+            if remark.is_capture_unused:
+                complain(remark.message)
+        return run
 
     def diagnose(self, tell: Callable[[str], None]) -> Diagnosis:
         """Load and diagnose the run."""

@@ -39,14 +39,31 @@ def discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@contextmanager
+def outlives_reader() -> Iterator[None]:
+    """Discard the rest of the output if its reader exits, so that the exit code stays true."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit):  # rich would end the process
+        discard_output()
+
+
 def echo_json(data: object) -> None:
     """Print data as JSON."""
-    click.echo(json.dumps(data, indent=2))
+    with outlives_reader():
+        click.echo(json.dumps(data, indent=2))
 
 
 @contextmanager
 def console() -> Iterator[Console]:
     """Yield a console for stdout that wraps lines in a terminal, but not in a pipe or file."""
+    with outlives_reader(), _console() as screen:
+        yield screen
+
+
+@contextmanager
+def _console() -> Iterator[Console]:
     from rich.console import Console
 
     if sys.stdout.isatty() or "COLUMNS" in os.environ:

@@ -80,6 +80,11 @@ class Health(Record):
     severity: Severity
     message: str
 
+    @property
+    def is_capture_unused(self) -> bool:
+        """Whether there is a capture file, but the report had to do without it."""
+        return self.id in {"capture_file_foreign", "capture_file_unreadable"}
+
 
 class ExplainedShares(Record):
     """Shares of ``cpu_op_us`` whose cause is known, by certainty."""
