@@ -23,6 +23,7 @@ from traceanalyzer.placement.inference import UPDATE, name_scope
 _CHECKS: Final = toml("changes/data/checks.toml")
 _BY_CAUSE: Final = {entry["cause"]: entry for entry in _CHECKS["check"]}
 _CAUSE: Final = "no_gpu_visible"
+_MOST_STEPS: Final = 2  # of a title; the detail names all obstacles
 _RESOURCE: Final = "resource_on_cpu"
 _FOLLOWS: Final = "follows_neighbour"
 _MOST_CANDIDATES: Final = 4
@@ -180,7 +181,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
     return Change(
         id=first.id,
         kind="gpu",
-        title="; ".join(steps) or "Find out why TensorFlow sees no GPU",
+        title="; ".join(steps[:_MOST_STEPS]) or "Find out why TensorFlow sees no GPU",
         detail="; ".join(each.text.rstrip(".") for each in every)
         or f"{counted(len(possible), 'possible cause')}, each with a check",
         place=(lines[0][0].file, lines[0][0].line) if lines else None,

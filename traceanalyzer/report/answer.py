@@ -264,7 +264,7 @@ def _predicted(facts: PageFacts) -> Text:
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
     else:
-        said += f"all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else "the op"
+        said += {1: "the op", 2: "both ops"}.get(counts.on_gpu, f"all {counts.on_gpu:,} ops")
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; the device of {counts.unknown:,} is unknown" if counts.unknown else ""
     return (f"{said}{unknown}.", *_in_this_run(facts))
