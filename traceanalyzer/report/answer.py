@@ -138,7 +138,7 @@ def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
     said: Text = ("The program failed", *at, *t.prose(f": {why.rstrip('.')}.{obstacle}"))
     if facts.run.ops.empty or (facts.on_cpu.empty and not facts.run.gpu_used):
         return (*said, " No op was recorded before that.")
-    return (*said, " Before that: ", *what_ran)
+    return (*said, " " if facts.kind == "D" else " Before that: ", *what_ran)
 
 
 def _costly(facts: PageFacts) -> Text:
