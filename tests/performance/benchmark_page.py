@@ -190,7 +190,6 @@ def _measure_ops(browser: Browser, path: Path, limits: _Limits) -> None:
 
 
 def _measure_timeline(browser: Browser, path: Path, limits: _Limits) -> None:
-    _first_paint(browser, path, limits)
     seen = _opened(browser, path, "#timeline")
     seen.until("performance.getEntriesByName('timeline-draw').length")
     rates = [seen.run(_PAN, _FRAMES) for _ in range(3)]
