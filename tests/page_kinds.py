@@ -253,7 +253,7 @@ def on_a_gpu(capture_file: CaptureFile) -> CaptureFile:
 _LAYERS: Final = ("conv", "conv_1", "dense", "dense_1")
 
 
-def fine(folder: Path) -> Path:
+def fine(folder: Path, stage: str = "Root::Map") -> Path:
     """Write a Keras model on a GPU that waits for its input pipeline; return the log directory."""
     python, worker, reader, kernels, copies = [], [], [], [], []
     correlation = 1
@@ -278,7 +278,7 @@ def fine(folder: Path) -> Path:
         worker.append(executor(us(begin + 20, end - begin - 20), **context)(*ops))
         called = call("__inference_train_function_812", us(begin + 10, end + 15 - begin), **context)
         python.append(keras_step(number, us(begin, 3_980))(called))
-        reader.append(iterator("Root::Map", us(begin + 100, 420)))
+        reader.append(iterator(stage, us(begin + 100, 420)))
     space = xspace(
         host(
             line("python")(*python),

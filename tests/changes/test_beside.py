@@ -9,6 +9,7 @@ from tests.changes.applied import only_found
 from tests.corpus import CORPUS, needs_corpus
 from tests.input_pipeline.paced import asked
 from tests.labelled import LabelledProgram
+from tests.page_kinds import fine
 from tests.traces import (
     Event,
     call,
@@ -107,6 +108,17 @@ def test_short_steps_that_wait_for_ready_batches_have_a_change(tmp_path: Path) -
     assert change.title == "Fetch the batches for several steps in one call"
     assert change.saving.high_us == pytest.approx(300)
     assert change.saving.share == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("stage", "advice"),
+    [("Root::Map", "prefetch"), ("Root::Prefetch::Map", "num_parallel_calls")],
+)
+def test_a_pipeline_that_prefetches_is_not_told_to(stage: str, advice: str, tmp_path: Path) -> None:
+    found = assemble(ta.diagnose(ta.load(fine(tmp_path, stage))))
+
+    (change,) = [each for each in found.changes if each.kind == "input"]
+    assert advice in change.instead
 
 
 @pytest.mark.parametrize("has_kernels", [True, False])

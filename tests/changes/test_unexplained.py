@@ -72,6 +72,8 @@ def test_a_captured_trace_without_a_gpu_predicts_changes() -> None:
 
     predicted = [each for each in others if each.is_prediction]
     assert gpu.kind == "gpu"
+    assert all(name in gpu.title for name in ("here", "CUDA_VISIBLE_DEVICES", "driver"))
+    assert "tf.py_function" in next(each.line_text for each in others if not each.edits)
     assert "Create `asked` as int64" in {each.title for each in predicted}
     assert all(each.saving.kind in {"proxy", "none"} for each in predicted)
     assert not any(each.kind == "record" for each in others)

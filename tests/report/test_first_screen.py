@@ -12,6 +12,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.causes.examples import Example, captured
+from tests.page_kinds import KINDS
 from tests.report.made_changes import UNKNOWN, change
 from tests.samples import SAMPLES, sample, sample_report
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
@@ -41,6 +42,7 @@ from traceanalyzer.capture_file.document import CaptureFile, CaptureNote
 from traceanalyzer.changes.find import in_order
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops, diagnose
 from traceanalyzer.model import blocks as b
+from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.html import render_page
 from traceanalyzer.report.page import page_of
 from traceanalyzer.report.page_facts import PageFacts
@@ -202,30 +204,36 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
     assert {part.kind: part.value for part in bar.parts} == {"on_gpu": 46, "on_cpu": 6}
 
 
-def test_an_op_that_a_gpu_computes_on_the_host_is_not_said_to_run_on_it() -> None:
+def moved_from_the_gpu(to: str) -> tuple[Diagnosis, str]:
+    """The sample, with an op that is predicted on the GPU in another part of the analysis."""
     found = sample("recommender")
     there = found.on_a_gpu
     assert there is not None
     ids = cpu_ops(found.run)["op_id"]
-    on_gpu = next(op_id for op_id in ids if found.placement_on_a_gpu(op_id) == "gpu")
-    analysis = replace(there.analysis, on_host={on_gpu: None})
+    moved = next(op_id for op_id in ids if found.placement_on_a_gpu(op_id) == "gpu")
+    analysis = replace(there.analysis, **{to: {moved: None}})
+    return replace(found, on_a_gpu=replace(there, analysis=analysis)), moved
 
-    page = page_of(replace(found, on_a_gpu=replace(there, analysis=analysis)))
 
-    assert "45 of 52 ops would run on it; 7 may stay on the CPU" in plain(page.happened)
+def test_an_op_that_a_gpu_computes_on_the_host_is_not_said_to_run_on_it() -> None:
+    found, _ = moved_from_the_gpu("on_host")
+
+    said_of_ops = plain(page_of(found).happened)
+    assert "45 of 52 ops would run on it; 7 may stay on the CPU" in said_of_ops
 
 
 def test_an_op_on_the_cpu_that_only_hands_on_a_value_is_not_predicted_on_the_gpu() -> None:
-    found = sample("recommender")
-    there = found.on_a_gpu
-    assert there is not None
-    ids = cpu_ops(found.run)["op_id"]
-    on_gpu = next(op_id for op_id in ids if found.placement_on_a_gpu(op_id) == "gpu")
-    analysis = replace(there.analysis, idle={on_gpu: None})
+    found, op_id = moved_from_the_gpu("idle")
 
-    changed = replace(found, on_a_gpu=replace(there, analysis=analysis))
+    assert found.placement_on_a_gpu(op_id) == "cpu"
 
-    assert changed.placement_on_a_gpu(on_gpu) == "cpu"
+
+def test_the_order_of_changes_is_stated_if_it_is_not_by_saving(tmp_path: Path) -> None:
+    runs = [ta.load(KINDS[kind](tmp_path / kind)) for kind in ("B", "A")]
+    pages = [assemble(ta.diagnose(run)).page for run in runs]
+
+    summaries = [{section.id: section.summary for section in page.sections} for page in pages]
+    assert [bool(each["changes"]) for each in summaries] == [False, True]
 
 
 def test_time_of_a_jax_program_without_a_reason_has_a_next_step(tmp_path: Path) -> None:
@@ -233,7 +241,7 @@ def test_time_of_a_jax_program_without_a_reason_has_a_next_step(tmp_path: Path) 
     page = read(tmp_path, gpu(0)(stream(1)(*kernels)), host(PIPELINE))
 
     assert "idle for unknown reasons" in said(page)
-    assert "code that waits for a result" in said(page)
+    assert "waits for a result in each step" in said(page)
 
 
 def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:

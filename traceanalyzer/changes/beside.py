@@ -155,7 +155,8 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
             Candidate(cause=_PIPELINE, title=f.text, edit=f.code, **none) for f in host.fixes[1:]
         ),
     }
-    for first in host.fixes[:1]:
+    if host.fixes:
+        first = host.fixes[0]
         fields |= {"title": first.title, "instead": first.code}
         fields["why"] = f"{_TEXTS['too_slow']['why']} {first.text}"
         fields["effort"] = "few lines" if "\n" in first.code else "one line"

@@ -57,8 +57,8 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
     """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
 
-    Keep the order if the machine has a GPU, if the program hides all GPUs, or if it failed
-    because a GPU was missing.
+    Its title then says that it is about this machine. Keep the order if the machine has a GPU, if
+    the program hides all GPUs, or if it failed because a GPU was missing.
     """
     there, captured = diagnosis.on_a_gpu, [captured for _, captured in diagnosis.run.captured]
     if there is None or there.hides_gpus or not there.analysis.replayed or not moves_ops(found):
@@ -68,10 +68,10 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
         return tuple(found)
     others = [change for change in found if change.kind != "gpu"]
     gpu = [change for change in found if change.kind == "gpu"]
-    return (*others, *(replace(c, title=_also(c.title)) for c in gpu))
+    return (*others, *(replace(c, title=_on_this_machine(c.title)) for c in gpu))
 
 
-def _also(title: str) -> str:
+def _on_this_machine(title: str) -> str:
     return f"Make a GPU visible here: {title[:1].lower()}{title[1:]}"
 
 
