@@ -137,8 +137,10 @@ def _devices(host: Host) -> Iterator[_Remark]:
         case = "no_device_plane/missing" if facts.gpu_used else "no_device_plane"
         yield _remark(case, witness=facts.gpu_witness)
     elif idle:
+        is_lost = facts.gpu_used and len(idle) == len(facts.accelerators)
         case = "device_plane_empty" if len(idle) == len(facts.accelerators) else "idle_devices"
-        yield _remark(case, devices=listed(idle))
+        case = "device_plane_empty/unrecorded" if is_lost else case
+        yield _remark(case, devices=listed(idle), witness=facts.gpu_witness)
 
 
 def _capture(host: Host) -> Iterator[_Remark]:

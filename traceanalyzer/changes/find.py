@@ -15,6 +15,7 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.model.changes import Change, Place, with_distinct_ids
 from traceanalyzer.placement.on_a_gpu import failure
+from traceanalyzer.profiler_messages import gpu_work_lost
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 
@@ -48,7 +49,8 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
     found = sorted(with_distinct_ids(found), key=_order)
     needs_lines = any(each.is_by_placement and each.place is None for each in found)
-    if run.hosts and not capture_files and needs_lines:
+    # A capture uses the same profiler, which has to work first.
+    if run.hosts and not capture_files and needs_lines and gpu_work_lost(run) is None:
         at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), len(found))
         found.insert(at + 1, _record(is_cause_unknown=bool(unknown), gpu_used=run.gpu_used))
     return in_order(diagnosis, _shown([_with_line(c, sources) for c in found], run))

@@ -11,6 +11,7 @@ from traceanalyzer.format import counted, listed
 from traceanalyzer.model.blocks import Code, Line, Link, Strong, Text
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
+from traceanalyzer.profiler_messages import profiler_messages
 from traceanalyzer.report import text as t
 from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page_facts import PageFacts
@@ -55,6 +56,8 @@ def to_do(facts: PageFacts) -> Text:
     """Return the advice after the verdict: the first change, or where to look."""
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return ("Fix the error, then record again.",)
+    if facts.gpu_work_lost is not None:
+        return (_NEXT, " ", *t.prose(facts.gpu_work_lost.fix))
     if facts.changes:
         is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
         advice = (*([t.phrase("placed_well"), " "] if is_placed_well else []), *_change(facts))
@@ -127,7 +130,25 @@ def happened(facts: PageFacts) -> Text:
     what_ran = (*say[facts.kind](facts), *_doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
+    what_ran = (*_reported(facts), *what_ran)
     return (*what_ran, *(f" {each}" for each in left_out))
+
+
+def _reported(facts: PageFacts) -> Text:
+    """Return what the profiler itself reported, what that means, and what to do."""
+    messages = profiler_messages(facts.run)
+    if not messages:
+        return ()
+    first, more = messages[0], len(messages) - 1
+    host = f" on {first.host}" if len(facts.run.hosts) > 1 else ""
+    others = f", and {counted(more, 'other message')}" if more else ""
+    said = f'"{first.text}"{others}'
+    if first.no_gpu_work:
+        what = f"The GPU's work was not recorded{host}: {first.means} ({said}). "
+        return (f"{what}So the trace does not show what a step costs or what the GPU waited for. ",)
+    if first.means:
+        return (*t.prose(f"{t.sentence(first.means)[:-1]}{host} ({said}). {first.fix}"), " ")
+    return (f"The profiler reported{host}: {said}. ",)
 
 
 def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
@@ -195,7 +216,8 @@ def _where(facts: PageFacts) -> Text:
 
 def _fine(facts: PageFacts) -> Text:
     if facts.on_cpu.empty:
-        known = _NONE_KNOWN if _doubt(facts) else "The model runs entirely on the GPU."
+        is_open = _doubt(facts) or facts.gpu_work_lost is not None
+        known = _NONE_KNOWN if is_open else "The model runs entirely on the GPU."
         return (known, *_shares(facts))
     them = "it" if len(facts.on_cpu) == 1 else "them"
     how: Text = (f" and the GPU never waited for {them}.",)
@@ -203,7 +225,9 @@ def _fine(facts: PageFacts) -> Text:
         how = (", by design or not in every step.",)
     elif facts.wait_us:
         how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
-    said = "Placement is not your bottleneck: {} ran on the CPU{}{}"
+    said = "{} ran on the CPU{}{}"
+    if facts.gpu_work_lost is None:
+        said = f"Placement is not your bottleneck: {said}"
     return t.fill(said, _with_time(facts, facts.on_cpu), how, _shares(facts))
 
 

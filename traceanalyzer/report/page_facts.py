@@ -15,6 +15,7 @@ from traceanalyzer.model.blocks import PageKind, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure, failure
+from traceanalyzer.profiler_messages import ProfilerMessage, gpu_work_lost
 from traceanalyzer.report.text import fill, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import DeviceSteps, step_parts
@@ -88,6 +89,11 @@ class PageFacts:
     def failure(self) -> Failure | None:
         """The error that ended the program, or None."""
         return next(filter(None, (failure(captured) for _, captured in self.run.captured)), None)
+
+    @property
+    def gpu_work_lost(self) -> ProfilerMessage | None:
+        """The profiler's message that says why it did not record a GPU's work, or None."""
+        return gpu_work_lost(self.run)
 
     # --- the step --------------------------------------------------------------------------
 
