@@ -262,6 +262,20 @@ def test_a_function_whose_call_was_not_recorded_is_in_doubt() -> None:
     assert found.doubt == "the call of its function was not recorded"
 
 
+@pytest.mark.parametrize("how", ["not recorded", "handed on"])
+def test_a_resource_whose_device_is_unknown_keeps_no_op_on_the_cpu(how: str) -> None:
+    program = Program()
+    if how == "handed on":  # by another function, which returned the handle
+        program.eager("__inference_f_1", tensor("resource"))
+    handle = arg("v", T="resource", on="CPU:0")
+    read_it = node("r", "ReadVariableOp", "v", dtype="float")
+    returned = node("v_RetVal", "_Retval", "v", T="resource", index=0, on="CPU:0")
+    program.function("__inference_f_1", handle, read_it, tanh("t", "r"), returned)
+    found = only(ProgramPlacement(program.capture_file(), ONE_GPU), "__inference_f_1")
+    assert set(devices(found).values()) == {"GPU:0"}
+    assert "r" in doubtful(found)
+
+
 @pytest.mark.parametrize(
     ("of_sessions", "device"),
     [((), "CPU:0"), ((True,), "CPU:0"), ((False,), ""), ((False, True), "CPU:0")],

@@ -52,6 +52,37 @@ def test_the_prediction_is_what_tensorflow_does(program: Path) -> None:
     assert not twin.missed
 
 
+def test_a_backward_function_gets_the_variables_of_its_loop() -> None:
+    """As handles that the forward function returns: each call returns other tensors."""
+    capture_file = in_fork(
+        "import tensorflow as tf\n"
+        "rate = tf.Variable(0.5)\n"
+        "@tf.function\n"
+        "def decay(x):\n"
+        "    for _ in tf.range(3):\n"
+        "        x = x * rate\n"
+        "    return x\n"
+        "for _ in range(4):\n"
+        "    with tf.GradientTape() as tape:\n"
+        "        last = decay(tf.constant(2.0))\n"
+        "    tape.gradient(last, rate)\n",
+        0,
+    ).capture_file
+    assert capture_file is not None
+    backward = [s for s in capture_file.signatures if s.is_function and "backward" in s.op]
+    assert len(backward) == 1
+    handles = [tensor for tensor in backward[0].inputs if tensor.dtype == "resource"]
+    assert [capture_file.resource_of(handle) for handle in handles] == [*capture_file.resources]
+    placed = ProgramPlacement(capture_file, with_gpus(machine_of(capture_file)))
+    assert len({*placed.resources}) == 1
+    assert all(
+        device == placed.resources[0]
+        for each in placed.functions[backward[0].op]
+        for node, device in each.placement.devices.items()
+        if each.placement.nodes.graph.ops[node] == "VariableShape"
+    )
+
+
 @pytest.mark.slow
 def test_a_wrong_prediction_and_a_missed_op_are_found() -> None:
     """The check can fail: here the program asks for other devices where there is a GPU."""

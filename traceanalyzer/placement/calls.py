@@ -120,13 +120,17 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
     return found
 
 
+def bound_nodes(graph: Graph) -> set[int]:
+    """Return a function's argument and result nodes."""
+    return {at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS}
+
+
 def as_recorded(graph: Graph) -> tuple[dict[int, str], list[int]]:
     """Return the recorded devices of arguments and results, and the arguments without a device.
 
     A graph dump shows a node's assigned device, if it has one, instead of its requested device.
     """
-    bound = (at for at, op in enumerate(graph.ops) if op in ARGUMENTS or op in RESULTS)
-    devices = {at: graph.devices[at] for at in bound}
+    devices = {at: graph.devices[at] for at in sorted(bound_nodes(graph))}
     unknown = [at for at, device in devices.items() if not device and graph.ops[at] in ARGUMENTS]
     return {at: device for at, device in devices.items() if device}, unknown
 
@@ -136,8 +140,9 @@ def as_bound(
 ) -> tuple[dict[int, str], list[int]]:
     """Return the devices of arguments and results, and the arguments whose device is a guess.
 
-    An argument whose device is unknown is assumed to be on the host if its type always is.
-    Otherwise, it is assumed to be on the calling dataset's device or on the default device.
+    A resource whose device is unknown gets no device: the ops that use it decide. Any other
+    argument whose device is unknown is assumed to be on the host if its type always is. Otherwise,
+    it is assumed to be on the calling dataset's device or on the default device.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
@@ -145,10 +150,11 @@ def as_bound(
     for index, node in argument_nodes(graph, attributes).items():
         device = call.arguments[index] if index < len(call.arguments) else ""
         dtype = attributes[graph.attributes[node]].get("T")
-        if index in call.guessed or (dtype == "resource" and not device):
+        is_open = dtype == "resource" and not device
+        if index in call.guessed or is_open:
             guessed.append(node)
-        is_on_host = dtype in ON_HOST or dtype == "resource"
-        found[node] = device or (machine.host if is_on_host else elsewhere)
+        if not is_open:
+            found[node] = device or (machine.host if dtype in ON_HOST else elsewhere)
     for node, op in enumerate(graph.ops):
         if op in RESULTS and graph.devices[node]:
             made = call.results or _maker(graph, node, found, machine)
@@ -166,6 +172,8 @@ def _maker(graph: Graph, node: int, assigned: Mapping[int, str], machine: Machin
         source, _ = next(graph.sources(node), (-1, 0))
         if source in assigned:
             return assigned[source]
+        if source >= 0 and graph.ops[source] in ARGUMENTS:
+            return ""
         if source >= 0 and graph.devices[source]:
             try:
                 matching = machine.matching(parse_device(graph.devices[source]))

@@ -233,10 +233,13 @@ class ProgramPlacement:
 
     def _placed(self, function: Function, at: int, call: Call) -> FunctionPlacement:
         name, graph, attributes = function.name, function.instances[at].input, self._attributes
+        requests: dict[int, str] = {}
         if self._is_own:
             devices, guessed = calls.as_recorded(graph)
         else:
             devices, guessed = calls.as_bound(graph, attributes, call, self.machine)
+            # The recorded device of an argument or result is not a request.
+            requests = dict.fromkeys(calls.bound_nodes(graph) - devices.keys(), "")
         if (name, at) not in self._described:
             if not self._is_own:
                 graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
@@ -249,6 +252,7 @@ class ProgramPlacement:
             default_device=call.default_device,
             soft=any(c.soft_placement for c in configs) if configs else self.eager_setting.soft,
             assigned=devices,
+            requests=requests,
             guessed=dict.fromkeys(guessed, _ARGUMENT_NOT_RECORDED),
         )
         return FunctionPlacement(

@@ -51,6 +51,7 @@ class EagerRecorder(RecorderPart):
         self._journal = journal
         self._signatures = signatures
         self._types = signatures.types
+        self._representative: Callable[[Any], Any] = signatures.representative
         self._scopes = scopes
         self._before_call = before_call
         self._dumps = dumps
@@ -123,7 +124,7 @@ class EagerRecorder(RecorderPart):
         mark = self._sequences.mark
         first_attribute, creates = self._first_attribute, self._creates
         categories, scopes = self._categories, self._scopes.local
-        stand_in, alike = self._stand_in, self._signatures.alike
+        stand_in, representative = self._stand_in, self._representative
         tensor_type, origins = self._types.tensor, self._signatures.origins
         getframe, known = sys._getframe, known_files
 
@@ -151,7 +152,7 @@ class EagerRecorder(RecorderPart):
                     if categories.get(type(value)) == _TENSOR:
                         dtype = value._datatype_enum()
                         if dtype == RESOURCE:
-                            dtype = -alike.get(value._id, value._id)
+                            dtype = -representative(value)
                         key.append(dtype)
                     else:
                         key.append(self._unusual(value, sequence, frame, place, scope))
@@ -276,7 +277,7 @@ class EagerRecorder(RecorderPart):
             if is_function:
                 self._functions[name] = positions
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
-        bound = tuple([self._resource(inputs[k]) for k in positions])
+        bound = tuple([self._representative(inputs[k]) for k in positions])
         key: tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
         if not is_function:
             dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]
@@ -310,7 +311,7 @@ class EagerRecorder(RecorderPart):
             category = self._categories[type(value)] = self._category(value)
         if category == _TENSOR:
             dtype = value._datatype_enum()
-            return dtype if dtype != RESOURCE else -self._resource(value)
+            return dtype if dtype != RESOURCE else -self._representative(value)
         if category == _VARIABLE:
             # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
             handle = value.handle._id
@@ -326,10 +327,6 @@ class EagerRecorder(RecorderPart):
             return (len(value), *parts[:_MOST_OF_A_LIST])
         # Only the type of NumPy and Python values: the value may differ each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
-
-    def _resource(self, value: Any) -> Any:
-        number: Any = getattr(value, "_id", None)
-        return self._signatures.alike.get(number, number)
 
     def _category(self, value: Any) -> int:
         types = self._types

@@ -44,6 +44,7 @@ class Signatures:
         # The origin of the device of each signature's outputs.
         self.origins: list[int | None] = []
         self.alike: dict[int, int] = {}  # the tensor that represents a resource's tensor
+        self._handles: dict[str, int] = {}  # by what a handle says: the tensor that represents it
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
@@ -72,6 +73,17 @@ class Signatures:
 
     # A key begins with the op or function, the user's place, the requested device, and the chain
     # of scopes.
+
+    def representative(self, handle: Any) -> int | None:
+        """Return the id of the tensor that represents a handle's resource, or its own.
+
+        A function that returns a handle returns another tensor for the same resource: so do those
+        that keep a variable of a loop for their gradient.
+        """
+        number: int | None = getattr(handle, "_id", None)
+        if number is None or number in self._resource_of:
+            return self.alike.get(number, number)
+        return self._handles.get(_text_of(handle), number)
 
     def add_op(self, key: Key, frame: Caller, inputs: Iterable[Any], given: Sequence[Any]) -> int:
         """Describe an op. `given` alternates between names and values of attributes."""
@@ -200,6 +212,8 @@ class Signatures:
         readable = attributes.get("debug_name")
         given = readable.get("s") if isinstance(readable, dict) else None
         self._resource_of[handle._id] = len(self._resources)
+        if said := _text_of(handle):
+            self._handles[said] = handle._id
         self._resources.append(
             {
                 "signature": number,
@@ -219,9 +233,18 @@ class Signatures:
             tensor = value.handle if is_variable else value
             device = found["device"] = text(tensor.device)
             found["backing_device"] = device if is_variable else text(tensor.backing_device)
-            found["resource"] = None if is_variable else self._resource_of.get(tensor._id)
+            if dtype == "resource" and not is_variable:
+                found["resource"] = self._resource_of.get(self.representative(tensor))
             found.update(dtype=dtype, shape=shape(value.shape))
         return found
+
+
+def _text_of(handle: Any) -> str:
+    """Return the resource's unique name and its device, or "" if TensorFlow hides it."""
+    try:
+        return str(handle._summarize_value()) if handle._prefer_custom_summarizer() else ""
+    except AttributeError:  # an older version
+        return ""
 
 
 class _Thread:
