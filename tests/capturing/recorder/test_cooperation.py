@@ -261,3 +261,40 @@ def test_the_function_of_a_dataset_is_let_go_while_it_is_recorded(tmp_path: Path
         """,
     )
     assert (done.code, done.out) == (0, "0\n"), done.err
+
+
+@pytest.mark.slow
+def test_other_import_hooks_run_and_the_program_is_recorded(tmp_path: Path) -> None:
+    done = Done(
+        tmp_path,
+        """
+        import importlib.machinery
+        import sys
+        import wrapt  # TensorFlow needs it
+        class Finder:
+            def find_spec(self, name, path=None, target=None):
+                if name != "tensorflow":
+                    return None
+                spec = importlib.machinery.PathFinder.find_spec(name, path)
+                execute = spec.loader.exec_module
+                def run(module):
+                    print("begin")
+                    execute(module)
+                    print("end")
+                spec.loader.exec_module = run
+                return spec
+        @wrapt.when_imported("tensorflow")
+        def imported(module):
+            print(module.tanh(0.0).numpy())
+        @wrapt.when_imported("tensorflow")
+        def fails(module):
+            module.function(lambda x: x + 1)(1)
+            raise SystemExit(7)
+        sys.meta_path.insert(1, Finder())
+        import tensorflow
+        """,
+        is_fresh=True,
+    )
+    assert (done.code, done.out) == (7, "begin\nend\n0.0\n"), done.err
+    assert done.records("function")
+    assert done.records("finished")

@@ -13,7 +13,10 @@ import sys
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator
+
+_LOADER: Any = sys.modules["_frozen_importlib_external"].SourceFileLoader
+_METHOD = "exec_module"
 
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
@@ -183,15 +186,21 @@ def watch_import(
         before()
         after()
         return
-    finder = _Finder(name, before, after)
-    sys.meta_path.insert(0, finder)
-    os.register_at_fork(after_in_child=finder.leave)
+    watch = _Watch(name, before, after)
+    sys.meta_path.insert(0, watch)
+    os.register_at_fork(after_in_child=watch.leave)
 
 
-class _Finder:
-    """Reports the import of one module; other finders find the module.
+class _Watch:
+    """Reports the import of one module.
 
-    The loader reports the import, because programs may request a spec long before they import it.
+    Other tools hook imports, too. They must find the loaders, specs, and finders that they would
+    find without us. So this is a descriptor in place of the method by which Python's loader of
+    source files executes a module, which nearly all hooks call in the end.
+
+    It is also a finder that never finds anything, but sees that the module is being executed by
+    a loader of another kind, because the module imports others.
+
     This class has no base class: `importlib.abc` would import a dozen modules before the program
     can put modules of these names on its path.
     """
@@ -199,33 +208,79 @@ class _Finder:
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._name = name
         self._before: Callable[[], None] | None = before
-        self._after = after
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        others = [f for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
-        found = (other.find_spec(fullname, path, target) for other in others)
-        spec = next((each for each in found if each is not None), None)
-        loader: Any = spec and spec.loader
-        if hasattr(loader, "exec_module"):
-            loader.exec_module = partial(self._execute, loader)
-        return spec
+        self._after: Callable[[], None] | None = after
+        self._is_executing = False
+        self._awaited: ModuleSpec | None = None
+        previous: Any = vars(_LOADER).get(_METHOD)
+        self._previous = previous
+        self._original = getattr(_LOADER, _METHOD) if previous is None else previous
+        setattr(_LOADER, _METHOD, self)
 
     def leave(self) -> None:
-        self._before = None
+        """Report nothing more."""
+        self._before = self._after = None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
+        if vars(_LOADER).get(_METHOD) is not self:
+            return  # another tool has replaced the method
+        if self._previous is None:
+            delattr(_LOADER, _METHOD)
+        else:
+            setattr(_LOADER, _METHOD, self._previous)
 
-    def _execute(self, loader: Any, module: ModuleType) -> None:
-        del loader.exec_module  # this one: its class has the original
+    def __get__(self, loader: Any, kind: type) -> Callable[[ModuleType], None]:
+        execute: Callable[[ModuleType], None] = self._original.__get__(loader, kind)
+        is_ours = self._after is not None and getattr(loader, "name", None) == self._name
+        return partial(self._execute, execute) if is_ours else execute
+
+    def _execute(self, execute: Callable[[ModuleType], None], module: ModuleType) -> None:
+        self._report_before()
+        self._is_executing = True
+        try:
+            execute(module)
+        except BaseException as error:
+            hide_frame(error)
+            raise
+        finally:
+            self._is_executing = False
+        self._report_after()
+
+    def find_spec(self, *_: Any, **__: Any) -> None:
+        """Report an import that the descriptor did not see."""
+        spec = getattr(sys.modules.get(self._name), "__spec__", None)
+        if spec is None or self._is_executing:
+            return
+        self._report_before()
+        if not getattr(spec, "_initializing", False):
+            self._report_after()
+        elif spec is not self._awaited:
+            self._awaited = spec
+            _when_initialized(spec, partial(self._initialized, spec))
+
+    def _initialized(self, spec: ModuleSpec) -> None:
+        if getattr(sys.modules.get(self._name), "__spec__", None) is spec:  # it did not fail
+            self._report_after()
+
+    def _report_before(self) -> None:
         before, self._before = self._before, None
         if before is not None:
             before()
-        with unseen:
-            loader.exec_module(module)
-        if self in sys.meta_path:
-            self.leave()
-            self._after()
+
+    def _report_after(self) -> None:
+        after = self._after
+        self.leave()
+        if after is not None:
+            after()
+
+
+def _when_initialized(spec: ModuleSpec, then: Callable[[], None]) -> None:
+    """Call a function when Python has executed the module of a spec, or has failed to."""
+    kind: Any = type(spec)
+
+    def set_attribute(self: ModuleSpec, name: str, value: Any) -> None:
+        kind.__setattr__(self, name, value)
+        if name == "_initializing" and not value:
+            self.__class__ = kind
+            then()
+
+    spec.__class__ = type(kind.__name__, (kind,), {"__setattr__": set_attribute})
