@@ -20,6 +20,8 @@ KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy
 COPY: Final = KINDS.index("copy")
 _COMPUTE: Final = KINDS.index("compute")
 _STEP: Final = KINDS.index("step")
+_OF_STATE: Final = np.zeros(max(ThreadState) + 1, np.uint8)  # the kind of each thread state
+_OF_STATE[[*ThreadState]] = np.arange(len(ThreadState))
 _WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
 _MOST_STEPS: Final = 20_000  # with a number in their name
 
@@ -152,7 +154,7 @@ def _threads(host: Host, names: NameIndex) -> Iterator[HostLane]:
     row = threads.row[first].astype(np.int64)
     label = np.where(row >= 0, row, threads.event[first] + len(ops))
     state = threads.state[first]
-    what = names.add(host, [*op_names, *threads.event_names], label, state, row)
+    what = names.add(host, [*op_names, *threads.event_names], label, _OF_STATE[state], row)
     took = np.where(np.isin(state, _WAITING), 0, end - start)
     busy = np.diff(np.concatenate([[0], np.cumsum(took)])[begin])
     for number in np.lexsort((-busy, ~threads.is_program)).tolist():

@@ -26,6 +26,7 @@ PARTS: Final[dict[StepPart, tuple[Phase, ...]]] = {
     "cpu_op": (Phase.HOST_OP,),
     "unplaced": (Phase.UNPLACED,),
     "input": (Phase.INPUT,),
+    "preparation": (Phase.PREPARATION,),
     "launch": (Phase.LAUNCH, Phase.QUEUED),
     "runtime": (Phase.RUNTIME,),
     "program": (Phase.PROGRAM,),

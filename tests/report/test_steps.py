@@ -11,6 +11,7 @@ from tests.report.reading import only, plain, records
 from tests.samples import SAMPLES, sample
 from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import (
+    Event,
     Line,
     call,
     eager,
@@ -30,6 +31,7 @@ from tests.traces import (
 from traceanalyzer.model.blocks import Chart, KeyValues, Note, Tab, Table
 from traceanalyzer.model.figures import StepKinds, Steps
 from traceanalyzer.report.input_pipeline import input_pipeline
+from traceanalyzer.report.page import page_of
 from traceanalyzer.report.steps import steps_of, steps_tab, timeline
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import step_parts
@@ -53,7 +55,7 @@ def marked(*durations: float) -> Line:
     [
         (
             marked(900, 100, 102, 104, 400, 106),
-            "marked train (step_num); left out of the figures: 1 warming up at the start, 1",
+            "marked train (step_num); left out of the figures: 1 warming up, 1",
             (4, 1, 1, 0),
             (103.0, 105.7),
         ),
@@ -187,3 +189,45 @@ def test_the_stage_that_bounds_the_rate_is_marked(tmp_path: Path) -> None:
     assert [row["stage"] for row in stages if row["slow"]] == ["Root::ParallelMapV2"]
     said = " ".join(plain(block.text) for block in tab.blocks if isinstance(block, Note))
     assert "The input pipeline is too slow on the CPU" in said
+
+
+# --- steps that build graphs -------------------------------------------------------------------
+
+
+def built(number: int, at: float, took: float, building: float) -> Event:
+    """A marked step, the first part of which builds a graph."""
+    graph = event("tf.function-graph_building", us(at, building)) if building else ()
+    return step(number, us(at, took))(graph, eager("UniqueV2", us(at + took - 20, 15)))
+
+
+def happened(run: Run) -> str:
+    return plain(page_of(ta.diagnose(run)).happened)
+
+
+def test_if_all_recorded_steps_built_graphs_the_page_says_so_first(tmp_path: Path) -> None:
+    write(tmp_path, xspace(host(line("python")(built(0, 0, 900, building=700)))))
+    run = ta.load(tmp_path)
+
+    (steps,) = step_parts(run)
+    assert steps.mean_us()["preparation"] == 700
+    assert "no usual step: profile later ones" in happened(run)
+
+
+def test_if_only_the_first_step_built_graphs_it_is_left_out(tmp_path: Path) -> None:
+    events = [built(0, 0, 900, building=700), *(built(k, 900 + 100 * k, 90, 0) for k in range(5))]
+    write(tmp_path, xspace(host(line("python")(*events))))
+    run = ta.load(tmp_path)
+
+    (steps,) = step_parts(run)
+    assert "preparation" not in steps.mean_us()
+    assert "profile later" not in happened(run)
+
+
+def test_steps_that_build_graphs_again_and_again_are_the_steps(tmp_path: Path) -> None:
+    events = [built(k, 200 * k, 190, building=k % 2 * 100) for k in range(10)]
+    write(tmp_path, xspace(host(line("python")(*events))))
+    run = ta.load(tmp_path)
+
+    (steps,) = step_parts(run)
+    assert steps.mean_us()["preparation"] == 50
+    assert "profile later" not in happened(run)

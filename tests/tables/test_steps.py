@@ -184,10 +184,9 @@ LETTERS = {"warm_up": "w", "outlier": "o", "partial": "p", "regular": "r"}
 
 def kinds(durations: list[int], partial: tuple[int, ...] = (), once: tuple[int, ...] = ()) -> str:
     """The kinds of steps that follow one another, a letter each; `once` are numbers of steps."""
-    duration = np.array(durations, np.int64)
-    start = np.cumsum(duration) - duration
+    duration, numbers = np.array(durations, np.int64), np.arange(len(durations))
     found = step_kinds(
-        start, duration, np.isin(np.arange(len(duration)), partial), np.sort(start[list(once)] + 1)
+        duration, np.isin(numbers, partial), np.where(np.isin(numbers, once), duration // 5, 0)
     )
     return "".join(LETTERS[kind] for kind in found)
 
@@ -216,27 +215,32 @@ def test_what_is_cut_is_no_measure_for_the_others() -> None:
     assert kinds([5], partial=(0,)) == "p"
 
 
-def test_what_is_done_in_every_step_is_no_warming_up() -> None:
-    assert kinds([100, 100, 100, 101], once=(0, 1, 2, 3)) == "rrrr"
-    assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"
+@pytest.mark.parametrize(
+    ("durations", "prepare", "found"),
+    [
+        ([100, 100, 100, 101], (0, 1, 2, 3), "rrrr"),
+        ([900, 100, 100, 101], (0, 1, 2, 3), "wrrr"),
+        ([120, 100, 100, 101, 100], (0,), "wrrrr"),
+        ([100, 100, 101, 110, 100], (3,), "rrrwr"),  # the last batch of an epoch is smaller
+        ([900], (0,), "w"),
+        ([300, 100] * 5, (0, 2, 4, 6, 8), "w" + "r" * 9),  # a function is traced again and again
+        ([100, 100, 100, 100, 400] * 4, (4, 9, 14, 19), "r" * 20),
+    ],
+)
+def test_preparing_steps_warm_up_unless_they_recur(
+    durations: list[int], prepare: tuple[int, ...], found: str
+) -> None:
+    assert kinds(durations, once=prepare) == found
 
 
 def test_a_program_compiled_in_a_step() -> None:
-    table = tables_of(
-        host(
-            line("python")(*(step(n, us(100 * n, 90)) for n in range(4))),
-            line("compiler")(event("backend_compile", us(110, 5))),
-            line("python calls")(event("$layers.py:7 compile", us(250, 5))),
-        )
-    ).steps
+    def kinds_of(*compiled: Event) -> list[str]:
+        steps = line("python")(*(step(n, us(100 * n, 90)) for n in range(1, 5)))
+        return rows(tables_of(host(steps, line("compiler")(*compiled))).steps, "kind")
 
-    assert rows(table, "kind") == ["regular"] * 4  # not the first
-
-    table = tables_of(
-        host(
-            line("python")(*(step(n, us(100 * n, 90)) for n in range(1, 5))),
-            line("compiler")(event("backend_compile", us(110, 5))),
-        )
-    ).steps
-
-    assert rows(table, "kind") == ["warm_up", "regular", "regular", "regular"]
+    assert kinds_of(event("backend_compile", us(210, 20))) == [
+        *("regular", "warm_up", "regular", "regular")
+    ]
+    assert kinds_of(event("backend_compile", us(210, 5))) == ["regular"] * 4  # too short
+    assert kinds_of(event("$layers.py:7 compile", us(210, 50))) == ["regular"] * 4  # Python's own
+    assert kinds_of(event("compile_report", us(210, 50))) == ["regular"] * 4

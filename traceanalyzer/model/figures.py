@@ -49,8 +49,8 @@ class Steps(Record):
 
 
 StepPart: TypeAlias = Literal[
-    "compute", "transfer", "cpu_op", "unplaced", "input", "launch", "runtime", "program",
-    "other_device", "unknown",
+    "compute", "transfer", "cpu_op", "unplaced", "input", "preparation", "launch", "runtime",
+    "program", "other_device", "unknown",
 ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
 from traceanalyzer.step_parts import PARTS
+from traceanalyzer.tables.steps import REGULAR, WARM_UP, main_steps
 from traceanalyzer.tables.vocabulary import Role
 
 _NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is named
@@ -26,7 +27,9 @@ _WORTH_NAMING: Final = 0.05  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
 #: Beside a GPU's own work.
-_BESIDE_OPS: Final[tuple[StepPart, ...]] = ("input", "launch", "runtime", "program")
+_BESIDE_OPS: Final[tuple[StepPart, ...]] = (
+    *("input", "preparation", "launch", "runtime", "program"),
+)
 _NEXT: Final = Strong(text="Do this next:")
 _NONE_KNOWN: Final = "No op of the model is known to run on the CPU."
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
@@ -130,8 +133,23 @@ def happened(facts: PageFacts) -> Text:
     what_ran = (*say[facts.kind](facts), *_doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
-    what_ran = (*_reported(facts), *what_ran)
+    what_ran = (*_reported(facts), *_only_prepared(facts), *what_ran)
     return (*what_ran, *(f" {each}" for each in left_out))
+
+
+def _only_prepared(facts: PageFacts) -> Text:
+    """State that the recorded steps built their graphs, so that their times are not usual."""
+    took_us = facts.part_us("preparation")
+    if not facts.step_us or took_us < _WORTH_NAMING * facts.step_us:
+        return ()
+    kinds = set(main_steps(facts.run.steps)["kind"].astype(str)) if facts.has_steps else set()
+    if WARM_UP not in kinds or REGULAR in kinds:
+        return ()
+    if facts.steps == 1:
+        said = "TensorFlow built graphs for {}, so this is no usual step: profile later ones. "
+    else:
+        said = "TensorFlow built graphs for {}, so no recorded step is usual: profile later ones. "
+    return t.fill(said, _of_a_step(facts, took_us))
 
 
 def _reported(facts: PageFacts) -> Text:

@@ -20,7 +20,7 @@ from traceanalyzer.tables.steps import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_
 from traceanalyzer.units import PS_PER_US
 
 _LEFT_OUT: Final = {
-    WARM_UP: "warming up at the start",
+    WARM_UP: "warming up",
     OUTLIER: "far from the median",
     PARTIAL: "recorded only in part",
 }

@@ -26,6 +26,7 @@ from traceanalyzer.tables.arrays import (
 )
 from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
 from traceanalyzer.tables.vocabulary import (
+    EAGER_RUN,
     HOST_PLANE,
     ClassifiedNames,
     Kind,
@@ -40,7 +41,6 @@ from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import Strings
 
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
-_EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input (\d+) from (\S+) to (\S+)")  # eager/execute.cc
 _KEY_PARTS: Final = 5
@@ -199,7 +199,7 @@ def _handed_over(plane: Plane, kind: NDArray[np.uint8], ran_in: Ints) -> Flags:
     `kind` is the kind of each occurrence by its name; `X:X` counts as a graph op. `ran_in` is the
     occurrence around each event of the plane.
     """
-    runs = plane.named(_EAGER_RUN)
+    runs = plane.named(EAGER_RUN)
     own = mask(map(is_eager_executor_line, plane.lines.name))
     if not own[plane.line_of[runs]].any():
         return np.zeros(len(kind), np.bool_)

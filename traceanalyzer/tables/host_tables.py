@@ -86,6 +86,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)
     stages, work = pipelines(occurrences, ops)
+    threads = thread_activity(occurrences, ops) if facts.has_host_plane else None
 
     def of_host(table: pd.DataFrame) -> pd.DataFrame:
         return table.assign(host=categorical(coded(np.zeros(len(table)), (host_name,))))
@@ -95,9 +96,9 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         kernels=of_host(_kernel_rows(occurrences, ops)),
         transfers=of_host(transfers),
         allocations=of_host(_with_op_ids(allocations, ops)),
-        steps=of_host(step_rows(trace, host, device)),
+        steps=of_host(step_rows(trace, host, device, threads)),
         facts=facts,
-        threads=thread_activity(occurrences, ops) if facts.has_host_plane else None,
+        threads=threads,
         joined=joined,
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,

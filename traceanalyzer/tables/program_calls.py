@@ -29,7 +29,7 @@ from traceanalyzer.tables.arrays import (
     place_of,
 )
 from traceanalyzer.tables.host_ops import HostOps
-from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
+from traceanalyzer.tables.vocabulary import CALL_STAT, EAGER, SESSION_RUN, TRACED, Kind
 
 # polymorphic_function/function_type_utils.py and atomic_function.py: names of functions, of forward
 # functions under a tape, and of their gradient functions.
@@ -38,9 +38,6 @@ _DEFINITION: Final = re.compile(
 )
 # pjit.cc, of JAX: a call of the jitted function.
 _JITTED: Final = re.compile(r"PjitFunction\((.*)\)", re.DOTALL)
-# The call of a tf.function in Python (polymorphic_function.py, __call__), whatever its name.
-_CALL_STAT: Final = "tf_function_call"
-_TRACED: Final = "traced"
 # Constants that TensorFlow creates from Python values; it caches them, so later steps lack them.
 _CONSTANT: Final = "_EagerConst"
 _MAKES_A_VARIABLE: Final = "VarHandleOp"
@@ -89,7 +86,7 @@ def program_calls(host: HostOps) -> ProgramCalls:
     ]
     is_defined = mask(function is not None for function in functions)
     is_op = (kinds == Kind.EAGER_OP) & mask(op_type != _CONSTANT for op_type in host.names.type)
-    by_python = plane.strings(_CALL_STAT)
+    by_python = plane.strings(CALL_STAT)
     own = mask(not name.startswith("tf_") for name in plane.lines.name)[plane.line_of]
     event = by_line(
         plane, np.flatnonzero(((is_defined | is_op)[plane.name_of] | by_python.present) & own)
@@ -108,7 +105,7 @@ def program_calls(host: HostOps) -> ProgramCalls:
     naming = np.flatnonzero(is_defined[name] & (label == label[first][group]))[::-1]
     defined_by = last_of(group[naming], name[naming], np.arange(len(first)))
     definitions = [*(text.strip().removeprefix(EAGER) for text in plane.names), ""]  # last: unknown
-    traced = group[matches(by_python, lambda text: text.startswith(_TRACED))]
+    traced = group[matches(by_python, lambda text: text.startswith(TRACED))]
     return ProgramCalls(
         line=plane.line_of[event[first]],
         label=label[first],

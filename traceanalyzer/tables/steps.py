@@ -21,7 +21,8 @@ from traceanalyzer.tables.program_calls import (
     repeated,
     steps_of_threads,
 )
-from traceanalyzer.tables.vocabulary import Kind, Role
+from traceanalyzer.tables.thread_activity import ThreadActivity, prepared_ps
+from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.columns import Plane, Trace
 from traceanalyzer.trace.strings import Strings
 
@@ -38,8 +39,8 @@ _FEWEST: Final = 3  # steps needed to compare one with the rest
 _DEVIATIONS: Final = 5.0
 _SIGMA_OF_MAD: Final = 1.4826
 _LEAST_SHARE: Final = 0.25
-# Compilation by XLA (`CpuCompiler::...Compile`, `backend_compile`), and kernel autotuning.
-_PREPARES: Final = re.compile(r"[Cc]ompile|[Aa]utotun")
+_PREPARED_SHARE: Final = 0.1  # of a step, from which preparation matters
+_RECURRING_SHARE: Final = 0.1  # of the steps
 
 _REPEATED: Final = re.compile(r"(\d+) ops")  # how `program_calls` names such steps
 _FEWEST_OPS: Final = 10  # a step in a function has some eager ops around it
@@ -63,8 +64,12 @@ _KERAS_FUNCTION: Final = re.compile(
 )
 
 
-def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
+def step_rows(
+    trace: Trace, host: HostOps, device: DeviceEvents, threads: ThreadActivity | None = None
+) -> pd.DataFrame:
     """Build one host's rows of the step table, from the first source that has steps.
+
+    `threads` show when TensorFlow built or compiled graphs.
 
     1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras's
        `TraceContext`, JAX's `StepTraceAnnotation`). Only the outermost of nested markers counts. A
@@ -97,12 +102,11 @@ def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame
     tables = (source() for source in sources)
     table = next((table for table in tables if len(table)), _rows())
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
-    prepared = _prepared_ps(host, calls)
     kinds = np.empty(len(table), object)
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
         partial = table["is_partial"].to_numpy(np.bool_)[rows]
-        kinds[rows] = step_kinds(start, duration, partial, prepared)
+        kinds[rows] = step_kinds(duration, partial, prepared_ps(threads, start, start + duration))
     return table.assign(kind=kinds)
 
 
@@ -255,14 +259,14 @@ def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame
     )
 
 
-def step_kinds(
-    start_ps: Ints, duration_ps: Ints, is_partial: Flags, prepared: Ints
-) -> NDArray[np.object_]:
+def step_kinds(duration_ps: Ints, is_partial: Flags, prepared: Ints) -> NDArray[np.object_]:
     """Return the kind of each step. All steps have the same name and are sorted by start.
 
-    `warm_up`: the first steps, if they are slower than the rest or include tracing, compilation, or
-    autotuning. `outlier`: far from the median. `partial`: cut off by the recording. `regular`: all
-    others.
+    `prepared` is the time in each step in which TensorFlow built or compiled graphs.
+
+    `warm_up`: the first steps, if they are slower than the rest, and steps that build or compile
+    graphs, unless this recurs. `outlier`: far from the median. `partial`: cut off by the recording.
+    `regular`: all others.
     """
     kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
     whole = np.flatnonzero(~is_partial)
@@ -274,25 +278,15 @@ def step_kinds(
         limit = max(_DEVIATIONS * spread, _LEAST_SHARE * median)
         far = np.sign(duration - median) * (np.abs(duration - median) > limit)
     kinds[whole[far != 0]] = OUTLIER
-    begin, end = start_ps[whole], start_ps[whole] + duration_ps[whole]
-    prepares = np.searchsorted(prepared, end) > np.searchsorted(prepared, begin)
-    for leads in ((far > 0) | prepares, far > 0):
-        first = int(np.argmin(np.append(leads, False)))
-        if first * 2 <= len(whole):  # if most steps qualify, it is no warm-up
-            kinds[whole[:first]] = WARM_UP
-            break
+    prepares = prepared[whole] >= np.maximum(1, _PREPARED_SHARE * duration)
+    # If most steps qualify, it is no warm-up.
+    leading = (int(np.argmin(np.append(leads, False))) for leads in ((far > 0) | prepares, far > 0))
+    first = next((number for number in leading if number * 2 <= len(whole)), 0)
+    kinds[whole[:first]] = WARM_UP
+    later = whole[first:][prepares[first:]]
+    recurs = len(later) >= max(_FEWEST, _RECURRING_SHARE * len(whole))
+    kinds[later] = REGULAR if recurs else WARM_UP
     return kinds
-
-
-def _prepared_ps(host: HostOps, calls: ProgramCalls) -> Ints:
-    """Return the sorted times at which functions were traced or compiled, or kernels were tuned."""
-    plane = host.plane
-    prepares = mask(
-        kind == Kind.OTHER and not name.startswith("$") and _PREPARES.search(name)
-        for name, kind in zip(plane.names, host.names.kind.tolist(), strict=True)
-    )
-    at_ps = plane.start_ps[prepares[plane.name_of]]
-    return np.sort(np.append(calls.start_ps[calls.traced], at_ps))
 
 
 def main_steps(steps: pd.DataFrame) -> pd.DataFrame:

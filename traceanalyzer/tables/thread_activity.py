@@ -38,6 +38,7 @@ from traceanalyzer.tables.arrays import (
 from traceanalyzer.tables.device_events import DeviceEvents
 from traceanalyzer.tables.host_ops import SYNCHRONIZES, HostOps
 from traceanalyzer.tables.occurrences import OpOccurrences
+from traceanalyzer.tables.preparation import label_preparation
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
     GET_NEXT,
@@ -76,6 +77,7 @@ class ThreadState(IntEnum):
     WAIT = 5  # waiting for the device
     CALL = 6  # waiting for other threads: for a function or, if the call is unknown, a value
     UNPLACED = 7  # an op of unknown placement: it computes on the host or on a device
+    PREPARATION = 13  # building, optimizing, or compiling graphs (`Phase` uses the numbers before)
 
 
 class Links(NamedTuple):
@@ -128,6 +130,26 @@ class ThreadActivity:
     #: The launch of each kernel, then of each transfer, in the order of their tables.
     launches: Launches
     early_ps: Ints  #: how far the clock of its device is behind
+
+
+def prepared_ps(threads: ThreadActivity | None, start_ps: Ints, end_ps: Ints) -> Ints:
+    """Return the time in each interval in which any thread built or compiled graphs."""
+    if threads is None:
+        return np.zeros(len(start_ps), np.int64)
+    chosen = threads.state == ThreadState.PREPARATION
+    order = np.argsort(threads.start_ps[chosen], kind="stable")
+    start, end = threads.start_ps[chosen][order], threads.end_ps[chosen][order]
+    end = np.maximum.accumulate(end)
+    start[1:] = np.maximum(start[1:], end[:-1])  # disjoint, some of them empty
+    took = np.concatenate([[0], np.cumsum(end - start)])
+
+    def until(at_ps: Ints) -> Ints:
+        begun = np.searchsorted(start, at_ps)
+        last_end = np.append(end, np.iinfo(np.int64).min // 2)[begun - 1]
+        rest: Ints = took[begun] - np.maximum(last_end - at_ps, 0) * (begun > 0)
+        return rest
+
+    return until(end_ps) - until(start_ps)
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
@@ -238,6 +260,7 @@ def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[A
         call[identified] = events.id[identified]
     call[around[around >= 0]] = events.id[runs[around >= 0]]
     call[of_values] = 0
+    label_preparation(host, ThreadState.PREPARATION, state, row, call)
     return state, row, call
 
 

@@ -47,6 +47,34 @@ GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
 # eager/execute.cc: an op, or a call of a function, that a program runs eagerly.
 EAGER: Final = "EagerLocalExecute: "
 
+# eager/execute.cc: the kernel of an eager op or call runs; before, TensorFlow finds or makes it.
+EAGER_RUN: Final = "EagerKernelExecute"
+# executor.cc, TensorFlow 2.13 and later: an executor starts an op, whose kernel is asynchronous.
+OP_START: Final = "ExecutorState::ProcessAsync::Start"
+
+# The call of a tf.function in Python (polymorphic_function.py, __call__), and the value of the stat
+# if TensorFlow traced the function in this call.
+CALL_STAT: Final = "tf_function_call"
+TRACED: Final = "traced"
+# Events in which graphs are built, compiled, and tuned. Names seen in traces of TensorFlow 2.21 and
+# JAX, or in the sources named here.
+PREPARES: Final = re.compile(
+    r"tf\.function-graph_building"  # polymorphic_function/tracing_compilation.py, 2.6 and later
+    # xla/service: CpuCompiler::RunBackend, GpuCompiler::RunHloPasses for NAME, and so on;
+    # JitCompiler::Compile and FusionCompiler::Compile in xla/backends/cpu/codegen
+    r"|(?:\w+::)*\w*Compiler::(?:Compile|RunBackend|RunHloPasses)\w*\b.*"
+    # xla/pjrt: PjRtCpuClient::Compile, PjRtStreamExecutorClient::CompileInternal; NanoRtClient
+    r"|(?:\w+::)*\w*Client::Compile\w*|PJRT_Client_Compile.*"
+    r"|HLO Transforms:.*|HLO passes .*"  # gpu_compiler.cc; cpu_compiler.cc
+    r"|LLVM compilation.*|PTX->CUBIN"  # gpu_compiler.cc, nvptx_compiler.cc, up to 2.12
+    r"|CompileAll|Autotuner(?:Compile|Execute)|ProfileExecutable"  # xla/backends/autotuner
+    r"|TaskDispatcher::dispatch"  # of LLVM's passes, on threads of XLA's compiler
+    r"|backend_compile\w*|XLA::TPU.*",  # jax/_src/compiler.py; libtpu
+    re.DOTALL,
+)
+# What XLA compiled runs: CpuExecutable::ExecuteAsyncOnStream, GpuExecutable::ExecuteThunks.
+RUNS_COMPILED: Final = re.compile(r"(?:\w+::)*\w*Executable::Execute\w*")
+
 # An op name as graph.proto allows it, or with the underscore of an internal node. A server's events
 # for remote eager ops look the same: `EagerService:Enqueue` (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")

@@ -43,6 +43,7 @@ class Phase(IntEnum):
     QUEUED = 10  #: the next work was launched but had not begun
     OTHER_DEVICE = 11  #: it waited for another device
     UNATTRIBUTED = 12  #: the trace does not show the cause
+    PREPARATION = ThreadState.PREPARATION
 
 
 _busy_and_idle = NativeFunction(

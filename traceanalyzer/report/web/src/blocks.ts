@@ -95,7 +95,7 @@ export interface PackedTable {
 export interface Series {
   label: string;
   values: (number | null)[];
-  kind?: "compute" | "cpu_op" | "input" | "launch" | "other_device" | "program" | "runtime" | "transfer" | "unknown" | "unplaced" | "on_cpu" | "on_cpu_once" | "on_gpu" | "other";
+  kind?: "compute" | "cpu_op" | "input" | "launch" | "other_device" | "preparation" | "program" | "runtime" | "transfer" | "unknown" | "unplaced" | "on_cpu" | "on_cpu_once" | "on_gpu" | "other";
 }
 
 export interface Timeline {

@@ -10,9 +10,11 @@ const KINDS: Record<string, string> = {
   step: "step", compute: "kernel", copy: "transfer", host_op: "CPU op", input: "input pipeline",
   launch: "kernel launch", runtime: "TensorFlow runtime", program: "your program",
   wait: "waiting for the device", call: "waiting for a function",
-  unplaced: "op of unknown placement",
+  unplaced: "op of unknown placement", preparation: "tracing and compiling",
 };
-const LEGEND = ["compute", "copy", "host_op", "unplaced", "input", "launch", "runtime", "program"];
+const LEGEND = [
+  "compute", "copy", "host_op", "unplaced", "input", "preparation", "launch", "runtime", "program",
+];
 const NAMES_SUMMED = 6;
 
 /** Returns the legend of the kinds that a timeline has. */

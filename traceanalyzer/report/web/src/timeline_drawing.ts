@@ -19,11 +19,12 @@ const HEIGHTS: Record<string, [number, number]> = {
 // Lines upon kinds, so that no kind is known by its colour alone: dx, dy and pitch.
 const HATCHES: Record<string, [number, number]> = {
   copy: [6, 6], host_op: [6, -6], unplaced: [6, -6], input: [0, 6], launch: [6, 0],
+  preparation: [4, 4],
 };
 const COLOURS: Record<string, string> = {
   step: "--line", compute: "--compute", copy: "--transfer", host_op: "--cpu-op",
   unplaced: "--unplaced", input: "--input", launch: "--launch", runtime: "--runtime",
-  program: "--program", wait: "--quiet", call: "--quiet",
+  program: "--program", preparation: "--preparation", wait: "--quiet", call: "--quiet",
 };
 
 export interface Layout {
