@@ -313,7 +313,7 @@ static void call_events(void)
 
 static void call_walk(void)
 {
-    int64_t busy = below(6), copies = below(6), at[8] = {0};
+    int64_t busy = below(6), copies = below(6), at[9] = {0};
     struct busy_and_idle cut;
     FILL(int64_t, cut.busy_start, size(busy), ascending(&at[0]));
     FILL(int64_t, cut.busy_end, size(busy), ascending(&at[1]));
@@ -339,6 +339,7 @@ static void call_walk(void)
     int64_t calls = below(8), events = below(8);
     segments = threads ? segments : 0;
     links = threads ? links : 0;
+    int64_t nested = below(3), ops = segments ? below(12) : 0;
     FILL(int64_t, walk.span_start, size(spans), number(0, 30));
     FILL(int64_t, walk.span_end, size(spans), number(20, 60));
     FILL(int32_t, walk.span_thread, size(spans), number(-1, threads));
@@ -358,6 +359,11 @@ static void call_walk(void)
     FILL(int64_t, walk.call_id, size(calls), ascending(&at[6]) / 8);
     FILL(int64_t, walk.call_ps, size(calls), number(0, 60));
     FILL(int32_t, walk.call_thread, size(calls), number(-1, threads));
+    FILL(int64_t, walk.nested_call, size(nested), k + 1);
+    FILL(int64_t, walk.outermost_call, size(nested), number(0, 3));
+    FILL(int64_t, walk.op_call, size(ops), ascending(&at[8]) / 8);
+    FILL(int64_t, walk.op_end, size(ops), number(0, 60));
+    FILL(int64_t, walk.op_segment, size(ops), number(0, segments));
     FILL(int64_t, walk.device_end, size(events), ascending(&at[7]));
     FILL(int64_t, walk.done, size(2), 0);
     /* In small steps: room for what was found before, and a little more. */

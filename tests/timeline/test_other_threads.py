@@ -123,3 +123,78 @@ def test_what_a_function_within_a_function_did_is_waited_for() -> None:
     found = parts_of(host(python, first, inner, after), gpu(0, device))
 
     assert (23, 63, "HOST_OP", "UniqueV2") in found
+
+
+def program_parts(*threads: Line) -> list[tuple[float, float, str, str]]:
+    """The parts of a program's time without devices."""
+    tables = tables_of(host(*threads))
+    parts = host_timeline(tables).program
+    assert parts is not None
+    return shown(parts, tables)
+
+
+def test_a_call_waits_for_an_op_while_another_of_its_threads_does_nothing() -> None:
+    """The last op is not on the thread that was busy: an executor held the other one up."""
+    python = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
+    first = thread("tf_Compute", 1)(
+        executor(us(10, 80), step=7)(op("a/Unique", "UniqueV2", us(80, 5)))
+    )
+    second = thread("tf_Compute", 2)(
+        executor(us(12, 50), step=7)(op("parse/DecodeCSV", "DecodeCSV", us(15, 40)))
+    )
+
+    found = program_parts(python, first, second)
+
+    assert (15, 55, "HOST_OP", "DecodeCSV") in found
+    assert (80, 85, "HOST_OP", "UniqueV2") in found
+    assert sum(end - start for start, end, phase, _ in found if phase == "RUNTIME") == 55
+
+
+def test_a_call_does_not_wait_for_an_op_of_another_call() -> None:
+    python = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
+    first = thread("tf_Compute", 1)(
+        executor(us(10, 80), step=7)(op("a/Unique", "UniqueV2", us(80, 5)))
+    )
+    other = thread("tf_Compute", 2)(
+        executor(us(12, 50), step=8)(op("parse/DecodeCSV", "DecodeCSV", us(15, 40)))
+    )
+
+    assert not [part for part in program_parts(python, first, other) if part[3] == "DecodeCSV"]
+
+
+def test_a_call_waits_for_an_op_of_a_function_that_it_calls() -> None:
+    python = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
+    inner_call = op("outer/PartitionedCall", "PartitionedCall", us(10, 2))(
+        event("FunctionRun", us(11, 1), id=8, _r=1, _pt=2, _p=78)
+    )
+    first = thread("tf_Compute", 1)(
+        executor(us(5, 85), step=7)(inner_call, op("a/Unique", "UniqueV2", us(80, 5)))
+    )
+    inner = thread("tf_Compute", 2)(
+        executor(us(22, 45), step=8, context=78)(op("nested/DecodeCSV", "DecodeCSV", us(23, 40)))
+    )
+
+    assert (23, 63, "HOST_OP", "DecodeCSV") in program_parts(python, first, inner)
+
+
+def test_a_device_does_not_wait_for_an_op_that_ran_on_beyond_its_next_launch() -> None:
+    """`UniqueV2` had ended when the second kernel was launched; `DecodeCSV` had not."""
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    launches = thread("tf_Compute", 1)(
+        executor(us(5, 60), step=7)(launch(us(6, 2), 1), launch(us(60, 2), 2, number=1))
+    )
+    before = thread("tf_Compute", 2)(
+        executor(us(20, 30), step=7)(op("a/Unique", "UniqueV2", us(22, 20)))
+    )
+    beyond = thread("tf_Compute", 3)(
+        executor(us(14, 70), step=7)(op("parse/DecodeCSV", "DecodeCSV", us(15, 60)))
+    )
+    device = stream(13, "Compute")(gemm(us(8, 5), 1), gemm(us(64, 5), 2))
+
+    found = parts_of(host(python, launches, before, beyond), gpu(0, device))
+
+    assert found[1:4] == [
+        (13, 22, "RUNTIME", ""),
+        (22, 42, "HOST_OP", "UniqueV2"),
+        (42, 60, "RUNTIME", ""),
+    ]

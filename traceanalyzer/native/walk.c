@@ -94,6 +94,10 @@ struct walk_back {
     /* Beginnings of calls and ends of events in them, by call, then by time. */
     COLUMN(const int64_t) call_id, call_ps;
     COLUMN(const int32_t) call_thread;
+    /* Calls that ops of other calls made, ascending, and the outermost call around each. */
+    COLUMN(const int64_t) nested_call, outermost_call;
+    /* Segments of ops in calls, by outermost call, then by end. */
+    COLUMN(const int64_t) op_call, op_end, op_segment;
     /* Device events, by end. */
     COLUMN(const int64_t) device_end;
     /* Parts: start, end, phase, row (-1: none). */
@@ -119,10 +123,27 @@ typedef struct {
     uint8_t phase;
 } part;
 
+/* The ops of the call that a span waited for, from the latest end on. */
+typedef struct {
+    int64_t call;     /* the outermost one, 0 for none */
+    int64_t next;     /* the next op: those with later ends are done with */
+    int64_t earliest; /* of those, the segment that began first; -1 for none */
+} awaited;
+
 static bool are_threads(const int32_t *thread, int64_t n, int64_t threads)
 {
     for (int64_t k = 0; k < n; k++) {
         if (thread[k] < ON_DEVICE || thread[k] >= threads) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool are_segments(const int64_t *segment, int64_t n, int64_t segments)
+{
+    for (int64_t k = 0; k < n; k++) {
+        if (!is_within(segment[k], segments)) {
             return false;
         }
     }
@@ -142,6 +163,9 @@ static bool is_sound(const struct walk_back *c)
            c->segment_call.size == segments && c->link_begin.size == threads + 1 &&
            c->link_from_thread.size == links && c->link_from.size == links &&
            c->call_ps.size == calls && c->call_thread.size == calls &&
+           c->outermost_call.size == c->nested_call.size && c->op_end.size == c->op_call.size &&
+           c->op_segment.size == c->op_call.size &&
+           are_segments(c->op_segment.at, c->op_segment.size, segments) &&
            c->part_end.size == room && c->part_phase.size == room && c->part_row.size == room &&
            c->done.size == 2 &&
            are_threads(c->span_thread.at, spans, threads) &&
@@ -276,9 +300,66 @@ static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const
     return true;
 }
 
+/* Follow a call from `t` on. An op that ended later cannot be what the walk came from. */
+static void await(const struct walk_back *c, int64_t call, int64_t t, awaited *ops)
+{
+    int64_t k = search(c->nested_call.at, 0, c->nested_call.size, call, false);
+    if (k < c->nested_call.size && c->nested_call.at[k] == call) {
+        call = c->outermost_call.at[k];
+    }
+    if (call != ops->call) {
+        ops->call = call;
+        ops->next = last_of_call(c->op_call.at, c->op_end.at, c->op_call.size, call, t);
+        ops->earliest = -1;
+    }
+}
+
+/* Return the segment of an op of the call that ran right before `t`, or -1; of several, the one
+ * that began first. In that case, set `until` to the time before `t` at which an op ended. */
+static int64_t running(const struct walk_back *c, int64_t t, awaited *ops, int64_t *until)
+{
+    const int64_t *start = c->segment_start.at;
+    bool is_any = ops->next >= 0 && c->op_call.at[ops->next] == ops->call;
+    while (is_any && c->op_end.at[ops->next] >= t) {
+        int64_t k = c->op_segment.at[ops->next--];
+        if (ops->earliest < 0 || start[k] < start[ops->earliest]) {
+            ops->earliest = k;
+        }
+        is_any = ops->next >= 0 && c->op_call.at[ops->next] == ops->call;
+    }
+    if (ops->earliest >= 0 && start[ops->earliest] < t) {
+        *until = start[ops->earliest];
+        return ops->earliest;
+    }
+    *until = is_any ? c->op_end.at[ops->next] : LONG_AGO;
+    return -1;
+}
+
+/* Add a part that ends at `t`, in which ops of the call ran on other threads: what waits for the
+ * call waits for them. */
+static bool add_awaited(const struct walk_back *c, int64_t first, int64_t *n, const part *p,
+                        int64_t t, awaited *ops)
+{
+    while (t > p->since) {
+        int64_t until, k = running(c, t, ops, &until);
+        part of_op = *p;
+        if (k >= 0) {
+            of_op.phase = c->segment_state.at[k];
+            of_op.row = c->segment_row.at[k];
+        }
+        of_op.since = most(until, p->since);
+        if (!add_part(c, first, n, &of_op, t)) {
+            return false;
+        }
+        t = of_op.since;
+    }
+    return true;
+}
+
 static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
 {
     int64_t floor = c->span_start.at[g], first = *n;
+    awaited ops = {0, -1, -1};
     int jumps = 0;
     place here = {
         .t = c->span_end.at[g],
@@ -303,7 +384,10 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         if (jumps > MOST_JUMPS) {
             p = (part){floor, -1, UNATTRIBUTED};
         }
-        if (!add_part(c, first, n, &p, here.t)) {
+        await(c, next.call, here.t, &ops);
+        bool is_op = p.phase != RUNTIME && p.phase != UNATTRIBUTED;
+        if (is_op ? !add_part(c, first, n, &p, here.t)
+                  : !add_awaited(c, first, n, &p, here.t, &ops)) {
             return false;
         }
         here = next;

@@ -80,6 +80,15 @@ class ThreadState(IntEnum):
     PREPARATION = 13  # building, optimizing, or compiling graphs (`Phase` uses the numbers before)
 
 
+# Of these, the op or the pipeline is known that the thread ran.
+_OF_OPS: Final = (
+    ThreadState.HOST_OP,
+    ThreadState.INPUT,
+    ThreadState.LAUNCH,
+    ThreadState.UNPLACED,
+)
+
+
 class Links(NamedTuple):
     """The triggers of thread activity, sorted by thread, then by time."""
 
@@ -95,6 +104,16 @@ class CallBounds(NamedTuple):
     id: Ints
     at_ps: Ints
     thread: Codes  #: its thread, or `ON_DEVICE`
+
+
+class CallOps(NamedTuple):
+    """The segments of ops that ran in calls, sorted by outermost call, then by end."""
+
+    nested: Ints  #: calls that ops of other calls made, ascending
+    outermost: Ints  #: the outermost call around each of those
+    call: Ints  #: the outermost call of each segment
+    end_ps: Ints
+    segment: Ints  #: index of the segment
 
 
 class Launches(NamedTuple):
@@ -127,6 +146,7 @@ class ThreadActivity:
     call: Ints  #: step id of the call it ran in, or that it waits for; 0 where unknown
     links: Links
     calls: CallBounds
+    ops: CallOps
     #: The launch of each kernel, then of each transfer, in the order of their tables.
     launches: Launches
     early_ps: Ints  #: how far the clock of its device is behind
@@ -178,6 +198,7 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
         call=call[event],
         links=_links(events, calls),
         calls=calls,
+        ops=_call_ops(events, call[event], state[event], end_ps),
         launches=Launches(
             pick(plane.line_of, launch, ON_DEVICE),
             pick(plane.start_ps, launch, 0),
@@ -206,15 +227,22 @@ class _Events:
         outer = host.call_of_event[self.runs]
         inside = (outer != 0) & (outer != self.id[self.runs])
         #: The calls that ops of other calls made, ascending, and those other calls.
-        self._nested, first = np.unique(self.id[self.runs][inside], return_index=True)
+        self.nested, first = np.unique(self.id[self.runs][inside], return_index=True)
         self._outer = outer[inside][first]
+
+    def outermost(self, call: Ints) -> Ints:
+        """Return the outermost call around each call, or the call itself."""
+        for _ in range(_MOST_NESTED):
+            slot = place_of(self.nested, call)
+            call = np.where(slot >= 0, pick(self._outer, slot, 0), call)
+        return call
 
     def parts(self, call: Ints) -> tuple[Ints, Ints]:
         """Pair each index into `call` with its call and each enclosing call."""
         entry = np.arange(len(call))
         entries, calls = [entry], [call]
         for _ in range(_MOST_NESTED):
-            slot = place_of(self._nested, call)
+            slot = place_of(self.nested, call)
             entry, call = entry[slot >= 0], self._outer[slot[slot >= 0]]
             entries.append(entry)
             calls.append(call)
@@ -298,6 +326,18 @@ def _calls(events: _Events, device: DeviceEvents, ops: Ints) -> CallBounds:
     order = np.lexsort((at_ps[entry], part_of))
     entry = entry[order]
     return CallBounds(part_of[order], at_ps[entry], thread[entry])
+
+
+def _call_ops(events: _Events, call: Ints, state: NDArray[Any], end_ps: Ints) -> CallOps:
+    """Find the segments of ops that ran in calls; `call`, `state`, and `end_ps` are segments'."""
+    nested = events.nested
+    segment = np.flatnonzero((call != 0) & np.isin(state, _OF_OPS))
+    of = call[segment]
+    if len(nested):
+        of = events.outermost(of)
+    order = np.lexsort((end_ps[segment], of))
+    segment = segment[order]
+    return CallOps(nested, events.outermost(nested), of[order], end_ps[segment], segment)
 
 
 def _waking_transfers(events: _Events, device: DeviceEvents) -> Ints:

@@ -3,7 +3,9 @@
 From a device event, the walk goes to the thread that launched it, or to the device's earlier work.
 On a thread, it follows the thread's activity. If the thread did nothing, the walk goes to the
 thread that woke it. If the thread waited for a call or a device, the walk goes to the last event
-that ended in that call or on that device. Time without a known cause is unattributed.
+that ended in that call or on that device. While it passes through the runtime, ops of the same
+call can run on other threads: that time is theirs, unless they end after the end of the call, or
+after the launch that the walk came from. Time without a known cause is unattributed.
 
 The loops are in `native/walk.c`, which documents their columns.
 """
@@ -55,6 +57,7 @@ _walk_back = NativeFunction(
     " int64 bool int64 int64 uint8 int32 int64"
     " int64 int64 int32 int64"
     " int64 int64 int32"
+    " int64 int64 int64 int64 int64"
     " int64"
     " int64= int64= uint8= int32= int64=",
 )
@@ -143,7 +146,7 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
         spans.start_ps, spans.end_ps, *spans.launch,
         threads.begin, threads.is_program,
         threads.start_ps, threads.end_ps, threads.state, threads.row, threads.call,
-        *threads.links, *threads.calls,
+        *threads.links, *threads.calls, *threads.ops,
         ends,
     )  # fmt: skip
     start, end, phase, row = walked_back(columns)
