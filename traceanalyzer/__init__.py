@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
+from traceanalyzer.version import VERSION as __version__  # noqa: N811
 
 if TYPE_CHECKING:
     from traceanalyzer.capturing.in_code import Capture, capture, capture_callback
@@ -52,8 +53,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
-    if name == "__version__":  # reading the metadata takes a tenth of a second
-        return import_module("importlib.metadata").version(__name__)
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{home}"), name)

@@ -14,6 +14,7 @@ import pytest
 
 import hatch_build
 from tests.architecture.toolchain import ROOT
+from traceanalyzer.version import VERSION
 
 LARGEST = 1_500_000  # bytes; git keeps every version for ever
 
@@ -94,6 +95,20 @@ def test_names_no_registry() -> None:
     assert not lines_with(REGISTRY)
 
 
+def test_nothing_installs_by_name() -> None:
+    """Somebody else's package has our import name on PyPI, and ours is not there yet."""
+    project = tomllib.loads(texts()["pyproject.toml"])["project"]
+    verbs = "install|add|download|wheel|tool run"
+    command = rf"\b(?:uvx|(?:pip3?|pipx|uv|poetry|conda|mamba)\b.{{0,40}}?\b(?:{verbs}))\b"
+    others = r"(?:\s+[^\s`;|&]+){0,12}?\s+"
+    name = rf"['\"]?(?:traceanalyzer|{project['name']})(?:\[|[=<>~!@]|['\"\s]|$)"
+    install = re.compile(command + others + name)
+    assert install.search("RUN pip3 install -U 'traceanalyzer[capture]>=0.1' tensorflow")
+    assert install.search(f"uvx {project['name']} report logs")
+    assert not install.search("pip install wheels/traceanalyzer-0.1.whl")
+    assert not lines_with(install)
+
+
 def test_is_light() -> None:
     assert not [name for name in tracked() if (ROOT / name).stat().st_size > LARGEST]
 
@@ -118,8 +133,7 @@ def test_top_level_is_what_it_should_be() -> None:
 
 
 def test_changelog_tells_of_the_version() -> None:
-    version = tomllib.loads(texts()["pyproject.toml"])["project"]["version"]
-    assert f"## [{version}]" in texts()["CHANGELOG.md"]
+    assert f"## [{VERSION}]" in texts()["CHANGELOG.md"]
 
 
 def test_constraints_are_exact_and_come_from_nowhere() -> None:
@@ -167,7 +181,14 @@ def names_in(wheel: Path) -> list[str]:
 
 
 def test_wheel_is_for_any_python_on_this_kind_of_machine(wheel: Path) -> None:
+    assert wheel.name.startswith("tf_traceanalyzer-")
     assert wheel.name.endswith(f"-py3-none-linux_{platform.machine()}.whl")
+
+
+def test_wheel_brings_the_command(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith("/entry_points.txt")]
+        assert "traceanalyzer = traceanalyzer.cli:main" in archive.read(name).decode()
 
 
 def test_wheel_holds_the_package_whole(wheel: Path) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -41,6 +40,7 @@ from traceanalyzer.capture_file.journal import Journal, read_journal
 from traceanalyzer.capture_file.recorded_run import without_secrets
 from traceanalyzer.capture_file.source_lines import SourceLines
 from traceanalyzer.format import counted
+from traceanalyzer.version import VERSION
 
 _Record = TypeVar("_Record")
 
@@ -96,7 +96,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         for scope in pools.scopes
     )
     capture_file = CaptureFile(
-        tool=version("traceanalyzer"),
+        tool=VERSION,
         host=host,
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),

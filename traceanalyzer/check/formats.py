@@ -7,13 +7,13 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from traceanalyzer.format import counted, printable
+from traceanalyzer.version import VERSION
 
 if TYPE_CHECKING:  # it loads numpy, and --help must not wait
     from traceanalyzer.check.breaches import Breach
@@ -141,7 +141,7 @@ def _xml(text: str) -> str:
 def _sarif(outcome: Outcome) -> str:
     """Return SARIF 2.1.0, whose results point at lines of the user's source."""
     rules = [{"id": rule, "shortDescription": {"text": said}} for rule, said in _RULES.items()]
-    driver = {"name": "traceanalyzer", "version": version("traceanalyzer"), "rules": rules}
+    driver = {"name": "traceanalyzer", "version": VERSION, "rules": rules}
     notes = [{"level": "note", "message": {"text": each}} for each in outcome.notes]
     run = {
         "tool": {"driver": driver},

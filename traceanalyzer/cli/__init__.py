@@ -19,6 +19,7 @@ from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run,
 from traceanalyzer.cli.terminal import complain, console, discard_output, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import printable
+from traceanalyzer.version import VERSION
 
 if TYPE_CHECKING:
     import re
@@ -33,7 +34,7 @@ _OBJECTS_PER_COLLECTION = 100_000
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="traceanalyzer", message="%(prog)s %(version)s")
+@click.version_option(VERSION, message="%(prog)s %(version)s")
 def cli() -> None:
     """Why did this TensorFlow op run on the CPU, what does it cost, and what do I change?"""
 

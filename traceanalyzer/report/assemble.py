@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, Final
 
 import pandas as pd
@@ -26,6 +25,7 @@ from traceanalyzer.report.text import plain
 from traceanalyzer.report.transfers import round_trips, transfer_graph
 from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US, us
+from traceanalyzer.version import VERSION
 
 _MAX_OPS: Final = 500  # ops of a finding
 _HARM_ORDER: Final = ("harmful", "harmless", "by_design")
@@ -37,7 +37,7 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
     steps = steps_of(run)
     by_id = run.ops.set_index("op_id", drop=False)
     report = m.Report(
-        tool=m.ToolInfo(version=version("traceanalyzer")),
+        tool=m.ToolInfo(version=VERSION),
         run=run_info(run),
         health=trace_health(run),
         summary=_summary(diagnosis, steps),
