@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes import BlockedOps, Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.gpu_memory import memory_note
+from traceanalyzer.causes.library_cpu_placement import ONLY_REQUESTS
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.model import BlockerRecord as ReportedBlocker
@@ -209,7 +210,7 @@ def _described(matched: Sequence[_Matched]) -> FindingText:
 def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix, ...]:
     """Return the fixes that together move the ops to the GPU.
 
-    If library code requests the CPU, only the fixes for that request help. If an op has no GPU
+    If library code runs on the host, only the fixes for that code help. If an op has no GPU
     kernel, or is on the host by design, the fixes for its other blockers do not matter.
     """
     every = [each for group in groups for each in group]
@@ -220,12 +221,14 @@ def _fixes(text: FindingText, groups: Sequence[Sequence[_Matched]]) -> tuple[Fix
     if len(groups) == 1:
         return text.fixes
     texts = [(group[0], _described(group)) for group in groups]
-    by_library = [text for first, text in texts if first.cause.id == "library_cpu_placement"]
-    decisive = by_library or [
+    by_library = [each for each in texts if each[0].cause.id == "library_cpu_placement"]
+    on_host = [text for first, text in by_library if first.match.sub_reason not in ONLY_REQUESTS]
+    fixed = [
         text
         for first, text in texts
         if first.blocker.kind is BlockerKind.NO_KERNEL or text.harm == "by_design"
     ]
+    decisive = on_host or fixed or [text for _, text in by_library]
     fixes = [fix for text in decisive or [text for _, text in texts] for fix in text.fixes]
     distinct = list({fix.code or fix.text: fix for fix in reversed(fixes)}.values())[::-1]
     if len(distinct) > 1 and not decisive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -48,6 +49,7 @@ class DeviceSteps:
     duration_us: NDArray[np.float64]
     took_us: dict[StepPart, NDArray[np.float64]]  # by part; they add up to the durations
     waits_us: pd.Series[float] | None  # per step, for each op of the host; by op id
+    ops_us: pd.Series[float]  # per step, the part `cpu_op` by op id
     overlap_share: float | None  # of host op and copy time: the part during a kernel
 
     @property
@@ -71,6 +73,50 @@ class DeviceSteps:
         """Return the timeline link of each step."""
         spans = zip(self.start_us, self.start_us + self.duration_us, strict=True)
         return [f"time-{begin:.3f}-{end:.3f}" for begin, end in spans]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanStep:
+    """The mean step over all devices: the figures of the bar, headline, advice, and changes."""
+
+    devices: tuple[DeviceSteps, ...]
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether times are per step. If not, they cover the whole recording."""
+        return any(device.has_steps for device in self.devices)
+
+    @property
+    def steps(self) -> int:
+        """The number of regular steps of one device, or 0 if steps are unknown."""
+        return int(self.devices[0].regular.sum()) if self.has_steps else 0
+
+    @property
+    def us(self) -> float | None:
+        """The duration, or None if nothing was recorded."""
+        return _mean([device.step_us for device in self.devices])
+
+    def part_us(self, *kinds: StepPart) -> float:
+        """Return the time of some parts."""
+        return sum(_mean([d.mean_us().get(k, 0.0) for d in self.devices]) or 0.0 for k in kinds)
+
+    def part_share(self, *kinds: StepPart) -> float:
+        """Return the share of some parts, or 0 if nothing was recorded."""
+        return self.part_us(*kinds) / self.us if self.us else 0.0
+
+    def ops_us(self, op_ids: Collection[str]) -> float:
+        """Return the time of some ops in the part `cpu_op`."""
+        ids = list(op_ids)
+        return _mean([float(d.ops_us.reindex(ids).sum()) for d in self.devices]) or 0.0
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def mean_step(run: Run) -> MeanStep:
+    """Return the mean step of a run, or its whole recording if steps are unknown."""
+    return MeanStep(step_parts(run))
 
 
 @once_per_run
@@ -102,12 +148,15 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
     by_part = {k: took[[*phases]].to_numpy(np.int64).sum(axis=1) for k, phases in PARTS.items()}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
     within = union(start_ps[regular], duration_ps[regular])
+    inside, ops = inside_ps(within, parts.start_ps, parts.end_ps), host.tables.ops["op_id"]
+
+    def by_op_us(chosen: NDArray[np.bool_]) -> pd.Series[float]:
+        sums = sum_by(parts.row[chosen].astype(np.int64), inside[chosen], len(ops))
+        return pd.Series(sums / int(regular.sum()) / PS_PER_US, index=ops.to_numpy())
+
     waits_us, overlap = None, None
     if device is not None:
-        inside = inside_ps(within, parts.start_ps, parts.end_ps)[parts.is_exposed]
-        ops, rows = host.tables.ops["op_id"], parts.row[parts.is_exposed].astype(np.int64)
-        per_step = sum_by(rows, inside, len(ops)) / int(regular.sum()) / PS_PER_US
-        waits_us = pd.Series(per_step, index=ops.to_numpy())
+        waits_us = by_op_us(parts.is_exposed)
         shift_ps = host.timeline.shifts_ps[device.device]
         overlap = overlap_share(host.tables, device, shift_ps, within)
     return DeviceSteps(
@@ -120,5 +169,6 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
         duration_us=duration_ps / PS_PER_US,
         took_us={kind: ps / PS_PER_US for kind, ps in by_part.items() if ps.any()},
         waits_us=waits_us,
+        ops_us=by_op_us((parts.phase == Phase.HOST_OP) & (parts.row >= 0)),
         overlap_share=overlap,
     )

@@ -42,7 +42,12 @@ class _LibraryCode:
 
 
 LIBRARY_CODE: Final = read("library_code", _LibraryCode)
-_SUMMARY: Final = next(code for code in LIBRARY_CODE if code.id == "summary")
+_BY_ID: Final = {code.id: code for code in LIBRARY_CODE}
+_SUMMARY: Final = _BY_ID["summary"]
+_COPIED, _IMPORTED = _BY_ID["copied_graph"], _BY_ID["imported_graph"]
+_IMPORTS: Final = "import_graph_def"
+#: Code that only requests a device: avoiding it does not help an op without a GPU kernel.
+ONLY_REQUESTS: Final = frozenset({_COPIED.id, _IMPORTED.id, "optimizer_slot", "other"})
 
 
 def check(run: Run) -> Iterator[Finding]:
@@ -79,7 +84,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return _by_name(cpu_op, blocker)
     if frame.is_user or is_of_strategy(blocker):
         return None
-    code, library = _library_code(frame), library_of(frame)
+    code, library = _library_code(frame, blocker), library_of(frame)
     device = device_text(blocker.scope or blocker.requested_device)
     text = f'{library} enters tf.device("{device}") here: it {code.does}'
     leads = code is _SUMMARY
@@ -111,9 +116,10 @@ def _by_name(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 
 def describe(ops: BlockedOps) -> FindingText:
-    frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
+    scoped = [each for each in ops.blockers if each.scope_frame is not None]
+    frames = [each.scope_frame for each in scoped if each.scope_frame is not None]
     by_name = None if frames else _code_of_name(ops.blocker.name)
-    code = _library_code(frames[0]) if by_name is None else by_name
+    code = _library_code(frames[0], scoped[0]) if by_name is None else by_name
     library = library_of(frames[0]) if frames else "a library"
     # A file of Keras is named after its layer.
     files = dict.fromkeys(file_name(frame).removesuffix(".py") for frame in frames)
@@ -136,10 +142,12 @@ def describe(ops: BlockedOps) -> FindingText:
     return FindingText(title=capitalized(title), why=why, harm=code.harm, fixes=code.fixes)
 
 
-def _library_code(frame: Frame) -> _LibraryCode:
+def _library_code(frame: Frame, blocker: Blocker) -> _LibraryCode:
     path = f"/{frame.file}".replace("\\", "/")
     known = (code for code in LIBRARY_CODE if any(f"/{part}" in path for part in code.files))
-    return next(known, LIBRARY_CODE[-1])
+    code = next(known, LIBRARY_CODE[-1])
+    line = None if blocker.frame is None else blocker.frame.text
+    return _IMPORTED if code is _COPIED and line is not None and _IMPORTS in line else code
 
 
 def _code_of_name(name: str) -> _LibraryCode | None:

@@ -7,19 +7,19 @@ from typing import Final
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.changes.beside import changes_beside
+from traceanalyzer.changes.host_work import host_work_changes
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.changes.unexplained import find_cause_changes, gpu_change
 from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.findings import finding_id
-from traceanalyzer.model.changes import Change, Place, with_distinct_ids
+from traceanalyzer.model.changes import Change, Place, Saving, with_distinct_ids
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.profiler_messages import gpu_work_lost
 from traceanalyzer.run import Run
 from traceanalyzer.source_files import shown_files
 
-_MATTERS: Final = 0.02  # of the step
 _SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture
 
 
@@ -47,6 +47,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     if gpu is not None and there is not None and there.hides_gpus:
         found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
     found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
+    found += host_work_changes(diagnosis)
     found = sorted(with_distinct_ids(found), key=_order)
     needs_lines = any(each.is_by_placement and each.place is None for each in found)
     # A capture uses the same profiler, which has to work first.
@@ -59,7 +60,8 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
 def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
     """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
 
-    Its title then says that it is about this machine. Keep the order if the machine has a GPU, if
+    Its title then says that it is about this machine, and it has no saving: the others are about a
+    machine with a GPU. Keep the order if the machine has a GPU, if
     the program hides all GPUs, or if it failed because a GPU was missing.
     """
     there, captured = diagnosis.on_a_gpu, [captured for _, captured in diagnosis.run.captured]
@@ -70,7 +72,8 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
         return tuple(found)
     others = [change for change in found if change.kind != "gpu"]
     gpu = [change for change in found if change.kind == "gpu"]
-    return (*others, *(replace(c, title=_on_this_machine(c.title)) for c in gpu))
+    none = Saving(kind="none", note="the trace does not show what a GPU would save")
+    return (*others, *(replace(c, title=_on_this_machine(c.title), saving=none) for c in gpu))
 
 
 def _on_this_machine(title: str) -> str:
@@ -110,14 +113,16 @@ def _is_soft(capture_file: CaptureFile) -> bool:
     return in_functions and not has_sessions
 
 
-def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
-    """Return the sort key of a change: GPU visibility, then worthwhile edits, then saving."""
+def _order(change: Change) -> tuple[bool, bool, float, float, str]:
+    """Return the sort key of a change: its share of the step, whatever its kind.
+
+    What makes a GPU visible comes first if it is unknown which part of the step it shortens.
+    """
     saving = change.saving
-    is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
     return (
-        change.kind != "gpu",
-        saving.per == "once",
-        not (change.is_by_placement and is_worth_it and change.kind != "library"),
+        saving.per != "step",
+        not (change.kind == "gpu" and saving.kind == "none"),
+        -(saving.share or 0.0),
         -(saving.high_us or 0.0),
         change.title,
     )

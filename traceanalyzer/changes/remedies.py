@@ -13,6 +13,7 @@ from typing import Final, Literal
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.capture_file.document import Frame
 from traceanalyzer.causes import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.library_cpu_placement import ONLY_REQUESTS
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
@@ -75,7 +76,7 @@ class Remedies:
     def of(self, cpu_op: CpuOp) -> list[Blocked]:
         """Return the remedies for an op; none if a blocker belongs to no cause.
 
-        If a library's code requests the CPU, only avoiding that code helps. If an op has no GPU
+        If a library's code runs on the host, only avoiding that code helps. If an op has no GPU
         kernel, or is on the host by design, its other blockers do not matter.
         """
         blockers = cpu_op.explanation.blockers
@@ -86,9 +87,10 @@ class Remedies:
         if cpu_op.explanation.contradiction or len(found) < len(blockers):
             return []
         by_library = [b for b in found if b.cause.id == _LIBRARY and b.text.harm != "harmless"]
+        decisive = [b for b in by_library if b.match.sub_reason not in ONLY_REQUESTS]
         no_kernel = BlockerKind.NO_KERNEL
         fixed = [b for b in found if b.blocker.kind is no_kernel or b.text.harm == "by_design"]
-        return by_library or fixed or found
+        return decisive or fixed or by_library or found
 
     def _blocked(self, cpu_op: CpuOp, blocker: Blocker) -> Blocked | None:
         found = cause_of(cpu_op, blocker, self._causes)

@@ -10,7 +10,7 @@ from traceanalyzer.capture_file.visibility import obstacles
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.causes.no_gpu_visible import is_doubtful, obstacle_fix
 from traceanalyzer.changes.edits import unhiding_edit
-from traceanalyzer.changes.saving import Savings
+from traceanalyzer.changes.saving import Savings, at_most
 from traceanalyzer.changes.source import Sources
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.data_files import toml
@@ -19,6 +19,8 @@ from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
 from traceanalyzer.model.changes import Candidate, Change, Saving
 from traceanalyzer.placement.inference import UPDATE, name_scope
+from traceanalyzer.step_parts import mean_step
+from traceanalyzer.units import PS_PER_US
 
 _CHECKS: Final = toml("changes/data/checks.toml")
 _BY_CAUSE: Final = {entry["cause"]: entry for entry in _CHECKS["check"]}
@@ -31,6 +33,8 @@ _MOST_PARTS: Final = 20
 _MOST_SCOPES: Final = 3  # named in a detail
 _RECORD: Final = "traceanalyzer capture script.py"
 _IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
+_UNKNOWN_GAIN: Final = "the trace does not show what a GPU would save"
+_AT_MOST_THE_OPS: Final = "the ops take this long; on a GPU, they also take time"
 _OPTIMIZER: Final = re.compile(r"^(?:\w+/)?(?P<optimizer>[A-Z][A-Za-z]+)(?:_\d+)?/")
 
 
@@ -188,7 +192,7 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
         edits=edits,
         instead="\n".join(dict.fromkeys(filter(None, advice))),
         why=first.why,
-        saving=Saving(kind="none", per="run", note="the trace does not show what a GPU would save"),
+        saving=_of_a_gpu(diagnosis),
         certainty=first.certainty,
         effort="one line" if edits and len(every) == 1 else "command",
         finding_ids=tuple(finding.id for finding in findings),
@@ -198,3 +202,12 @@ def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
             for texts in ([] if every else possible)
         ),
     )
+
+
+def _of_a_gpu(diagnosis: Diagnosis) -> Saving:
+    """Return what a GPU saves at most: the part of a step that ops take which it could compute."""
+    step, stay = mean_step(diagnosis.run), diagnosis.stay_on_cpu
+    if not step.has_steps or not step.us:
+        return Saving(kind="none", note=_UNKNOWN_GAIN)
+    left_us = max(0.0, step.part_us("cpu_op", "unplaced") - step.ops_us(stay))
+    return at_most(left_us * PS_PER_US, step.us * PS_PER_US, _AT_MOST_THE_OPS)

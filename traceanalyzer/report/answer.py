@@ -9,6 +9,7 @@ from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.changes import moves_ops
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model.blocks import Code, Line, Link, Strong, Text
+from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
 from traceanalyzer.profiler_messages import profiler_messages
@@ -24,6 +25,7 @@ _NEARLY_ALL: Final = 0.95  # share of the wait from which a single place is name
 _MOST: Final = 0.5
 _OP_LEVEL: Final = 2  # lowest host tracer level that records ops
 _WORTH_NAMING: Final = 0.05  # of a step
+_LARGE: Final = 0.1  # of a step: more CPU ops may be a bottleneck
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
 #: Beside a GPU's own work.
@@ -61,27 +63,47 @@ def to_do(facts: PageFacts) -> Text:
         return ("Fix the error, then record again.",)
     if facts.gpu_work_lost is not None:
         return (_NEXT, " ", *t.prose(facts.gpu_work_lost.fix))
-    if facts.changes:
-        is_placed_well = facts.kind == "D" and not moves_ops(facts.changes)
-        advice = (*([t.phrase("placed_well"), " "] if is_placed_well else []), *_change(facts))
-    else:
-        before, is_next, after = t.phrase(_advice(facts)).partition("NEXT")
-        advice = (*t.prose(before), *([_NEXT] if is_next else []), *t.prose(after))
-    return (*_no_gpu(facts), " ", *advice) if facts.kind == "D" else advice
+    advice = _next(facts)
+    if facts.kind != "D":
+        return advice
+    # Why there is no GPU matters less than what takes the time.
+    is_first = facts.hardly_matters and facts.first_change is not None
+    parts = (advice, _no_gpu(facts)) if is_first else (_no_gpu(facts), advice)
+    return (*parts[0], " ", *parts[1]) if all(parts) else parts[0] or parts[1]
+
+
+def _next(facts: PageFacts) -> Text:
+    """Return what to do next; () if there is nothing to do."""
+    change = facts.first_change
+    if change is None:
+        key = _advice(facts)
+        before, is_next, after = t.phrase(key).partition("NEXT") if key else ("", "", "")
+        return (*t.prose(before), *([_NEXT] if is_next else []), *t.prose(after))
+    is_said = facts.kind == "D" and facts.is_placed_well and not facts.hardly_matters
+    is_said = is_said and not moves_ops(facts.changes)
+    return (*([t.phrase("placed_well"), " "] if is_said else []), *_change(facts, change))
 
 
 def _advice(facts: PageFacts) -> str:
-    """Return the key of the advice in `words.toml` for a page without changes."""
-    if facts.kind == "E":
-        return _advice_unexplained(facts)
-    if facts.kind != "B":
-        return {"A": "not_worth_it", "C": "why_no_gpu", "D": "placed_well"}[facts.kind]
+    """Return the key of the advice in `words.toml` for a page without a change to lead with."""
+    if facts.kind in {"C", "D"} and facts.hardly_matters:
+        return ""  # the verdict says so
+    other = "unknown_causes" if facts.run.gpu_used else "unknown_placement"
+    is_well = "placed_well" if facts.is_placed_well else other
+    if facts.kind == "B":
+        return _advice_on_speed(facts) or is_well
+    return {"A": "not_worth_it", "C": "why_no_gpu", "D": is_well}.get(
+        facts.kind, _advice_unexplained(facts)
+    )
+
+
+def _advice_on_speed(facts: PageFacts) -> str:
     is_open = _doubt(facts) and not facts.run.captured
-    if is_open or facts.part_us("unknown") >= _MOST * (facts.step_us or 1.0):
+    if is_open or facts.step.part_share("unknown") >= _MOST:
         return "record_host"
-    if facts.step_us and facts.part_us("compute") >= _MOSTLY_COMPUTING * facts.step_us:
+    if facts.step.part_share("compute") >= _MOSTLY_COMPUTING:
         return "faster_kernels"
-    return "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else "placed_well"
+    return "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else ""
 
 
 def _advice_unexplained(facts: PageFacts) -> str:
@@ -95,8 +117,7 @@ def _advice_unexplained(facts: PageFacts) -> str:
     return "not_explained" if is_other else "record_ops"
 
 
-def _change(facts: PageFacts) -> Text:
-    change = facts.changes[0]
+def _change(facts: PageFacts, change: Change) -> Text:
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
     said: Text = (_NEXT, " ", title)
     if change.place is not None:
@@ -113,7 +134,7 @@ def _change(facts: PageFacts) -> Text:
         said = t.fill("{} Most likely: {}; check with {}.", said, t.prose(named), check)
     saved = saving_text(change.saving)
     if saved:
-        what = "A fix" if change.kind == "find_cause" else "It"
+        what = {"find_cause": "A fix", "gpu": "A GPU"}.get(change.kind, "It")
         is_proxy = change.saving.kind == "proxy"
         if is_proxy and 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
             saved = (*saved, " over all threads")
@@ -129,8 +150,9 @@ def happened(facts: PageFacts) -> Text:
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
+    lead = _hardly_matters(facts) if facts.kind in {"C", "D"} and facts.hardly_matters else ()
     say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
-    what_ran = (*say[facts.kind](facts), *_doubt(facts))
+    what_ran = (*lead, *say[facts.kind](facts), *_doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
     what_ran = (*_reported(facts), *_only_prepared(facts), *what_ran)
@@ -186,7 +208,9 @@ def _costly(facts: PageFacts) -> Text:
         return (f"{_cpu_ops(facts)} {are} on the CPU, although there is a GPU.",)
     if facts.wait_us is None or facts.wait_share is None:
         why = " The trace has no GPU kernels, so it does not show how long the GPU waited."
-        return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU despite the GPU"), why)
+        is_by_design = facts.by_design.issuperset(facts.on_cpu["op_id"])
+        how = "by design" if is_by_design else "despite the GPU"
+        return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU {how}"), why)
     who = "The GPU waits" if len(facts.devices) == 1 else "On average, a GPU waits"
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
     waits, where = _of_a_step(facts, facts.wait_us), _where(facts)
@@ -244,20 +268,35 @@ def _fine(facts: PageFacts) -> Text:
     elif facts.wait_us:
         how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
     said = "{} ran on the CPU{}{}"
-    if facts.gpu_work_lost is None:
+    if facts.gpu_work_lost is None and facts.ops_share < _LARGE:
         said = f"Placement is not your bottleneck: {said}"
     return t.fill(said, _with_time(facts, facts.on_cpu), how, _shares(facts))
+
+
+def _parts(facts: PageFacts, unknown: str = "") -> list[Text]:
+    """Return the largest parts of the bar, each with its share."""
+    shares = {kind: facts.step.part_share(kind) for kind in PARTS}
+    shares = {kind: share for kind, share in shares.items() if share >= _WORTH_NAMING}
+    most = sorted(shares, key=lambda kind: -shares[kind])[:4]
+    most.sort(key=lambda kind: kind == "unknown")
+    names = {kind: facts.part_name(kind) for kind in most} | (
+        {"unknown": unknown} if unknown else {}
+    )
+    return [(t.part(shares[kind]), f" {names[kind]}") for kind in most]
+
+
+def _hardly_matters(facts: PageFacts) -> Text:
+    """Return the verdict if a run without a GPU spent its steps on other things than ops."""
+    step = "The mean step" if facts.steps > 1 else "The step"
+    said = f"{step}, {{}}, is {{}}. Placement hardly matters here (CPU ops take {{}} of it). "
+    parts = t.listing(_parts(facts), most=4)
+    return t.fill(said, t.time(facts.step_us or 0.0), parts, t.time(facts.ops_us))
 
 
 def _shares(facts: PageFacts) -> Text:
     if not facts.has_gpu_times or not facts.step_us:
         return ()
-    shares = {kind: facts.part_us(kind) / facts.step_us for kind in PARTS}
-    shares = {kind: share for kind, share in shares.items() if share >= _WORTH_NAMING}
-    most = sorted(shares, key=lambda kind: -shares[kind])[:4]
-    most.sort(key=lambda kind: kind == "unknown")
-    names = {kind: t.word("part", kind) for kind in most} | {"unknown": "idle for unknown reasons"}
-    named = [(t.part(shares[kind]), f" {names[kind]}") for kind in most]
+    named = _parts(facts, "idle for unknown reasons")
     template = " The recorded time, {}, is {}."
     if facts.has_steps:
         template = " The mean step, {}, is {}." if facts.steps > 1 else " The {} step is {}."
@@ -315,11 +354,12 @@ def _predicted(facts: PageFacts) -> Text:
 def _in_this_run(facts: PageFacts) -> Text:
     """State what the ops that would stay on the CPU, and a step, cost in this run."""
     stay, costs = facts.stay_on_cpu, []
-    if stay:
+    if stay and facts.recur(stay):
         they_take = f"those {len(stay):,} take" if len(stay) > 1 else "that op takes"
         costs.append(t.fill("{} {}", they_take, facts.host_time(stay)))
-    if facts.has_steps and facts.step_us:
-        costs.append(t.fill("a step takes {}", t.time(facts.step_us)))
+    if facts.has_steps and facts.step_us and not facts.hardly_matters:
+        parts = t.listing(_parts(facts), most=4)
+        costs.append(t.fill("a step takes {} ({})", t.time(facts.step_us), parts))
     return t.fill(" In this run, {}.", t.listing(costs)) if costs else ()
 
 

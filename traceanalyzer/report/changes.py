@@ -20,6 +20,7 @@ from traceanalyzer.report.records import evidence_shown, place_of, source_lines
 from traceanalyzer.units import PS_PER_US
 
 _MOST_CHANGES: Final = 200
+_SMALL: Final = 0.01  # of the step: smaller changes are folded
 _MOST_OPS: Final = 50  # of a card; the table of ops contains all
 _MOST_FINDINGS: Final = 20  # of a card
 _MOST_EVIDENCE: Final = 12  # of a finding
@@ -28,22 +29,42 @@ _SENTENCE: Final = re.compile(r"[A-Z][^=]* .*[^.]\.")
 
 def changes(facts: PageFacts) -> b.Section | None:
     """Return the table of changes in order of priority, or None if there is nothing to change."""
-    rows = tuple(
-        b.ChangeRow(
-            to=f"change-{change.id}",
-            detail=t.prose(t.capital(change.detail) or _ops_of(change)),
-            saves=saving_text(change.saving) or ("unknown",),
-            share=None if change.saving.kind == "proxy" else change.saving.share,
-            **_shown(change),
-        )
-        for change in facts.changes[:_MOST_CHANGES]
-    )
-    if not rows:
+    found = facts.changes[:_MOST_CHANGES]
+    if not found:
         return None
-    saved_us = [change.saving.high_us for change in facts.changes if change.saving.high_us]
-    order = () if saved_us == sorted(saved_us, reverse=True) else (t.phrase("order_of_changes"),)
-    blocks = (b.Changes(rows=rows),)
-    return b.Section(id="changes", title="What to change", summary=order, blocks=blocks)
+    in_steps = any(_is_per_step(change.saving) for change in found)
+    small = {change.id for change in found if _is_small(change.saving)}
+    if len(small) == len(found):  # nothing else is left to read
+        small = set()
+    rows = {change.id: _row(change, in_steps=in_steps) for change in found}
+    blocks: list[b.Block] = [b.Changes(rows=tuple(rows[c.id] for c in found if c.id not in small))]
+    if small:
+        below = (f"{counted(len(small), 'smaller change')}, each below 1 % of the step",)
+        folded = b.Changes(rows=tuple(rows[c.id] for c in found if c.id in small))
+        blocks.append(b.Fold(summary=below, blocks=(folded,), id="small-changes"))
+    return b.Section(id="changes", title="What to change", blocks=tuple(blocks))
+
+
+def _row(change: Change, *, in_steps: bool) -> b.ChangeRow:
+    """Return a change's row. If others save time per step, a total is only on its card."""
+    saving = change.saving
+    is_mixed = in_steps and saving.high_us is not None and not _is_per_step(saving)
+    saves = ("not in every step",) if is_mixed and saving.high_us else saving_text(saving)
+    return b.ChangeRow(
+        to=f"change-{change.id}",
+        detail=t.prose(t.capital(change.detail) or _ops_of(change)),
+        saves=saves or ("unknown",),
+        share=None if saving.kind == "proxy" or is_mixed else saving.share,
+        **_shown(change),
+    )
+
+
+def _is_per_step(saving: Saving) -> bool:
+    return saving.per == "step" and saving.high_us is not None
+
+
+def _is_small(saving: Saving) -> bool:
+    return _is_per_step(saving) and saving.share is not None and saving.share < _SMALL
 
 
 def _shown(change: Change) -> dict[str, Any]:

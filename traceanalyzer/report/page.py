@@ -17,7 +17,7 @@ from traceanalyzer.report.op_details import op_details
 from traceanalyzer.report.ops import ops_tab
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.scopes import scopes_tab
-from traceanalyzer.report.steps import step_bar, steps_tab
+from traceanalyzer.report.steps import placement_bar, step_bar, steps_tab
 from traceanalyzer.report.timeline import timeline_tab
 from traceanalyzer.report.transfers import transfers_tab
 
@@ -28,6 +28,7 @@ def page_of(
     """Return the page of a diagnosed run. Without `report`, it has no "Explore" section."""
     run, facts = diagnosis.run, PageFacts(diagnosis=diagnosis, changes=tuple(found))
     made = (
+        placement_bar(facts),
         step_bar(facts),
         changes(facts),
         folds(facts),

@@ -18,11 +18,13 @@ from traceanalyzer.placement.on_a_gpu import Failure, failure
 from traceanalyzer.profiler_messages import ProfilerMessage, gpu_work_lost
 from traceanalyzer.report.text import fill, time, word
 from traceanalyzer.run import Run
-from traceanalyzer.step_parts import DeviceSteps, step_parts
+from traceanalyzer.step_parts import DeviceSteps, MeanStep, step_parts
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
+_LARGE: Final = 0.1  # of a step: a smaller part is not the bottleneck
+_EXPLAINED: Final = 0.95  # of CPU-op time, for a page that says that nothing is to change
 _NO_GPU: Final = "no_gpu_visible"
 
 
@@ -60,7 +62,10 @@ class PageFacts:
             )
             if self.wait_share is not None:
                 costs_time = self.wait_share >= _COSTS_TIME
-            return "A" if costs_time else "B"
+            elif self.has_steps or not costs_time:
+                least = _COSTS_TIME if self.has_steps else _LARGE
+                costs_time = self.step.part_share("cpu_op") >= least
+            return "A" if costs_time and not self.on_cpu.empty else "B"
         if self.on_cpu.empty or self.other_device:
             return "E"
         return "D" if there is not None and there.analysis.replayed else "C"
@@ -103,9 +108,14 @@ class PageFacts:
         return step_parts(self.run)
 
     @cached_property
+    def step(self) -> MeanStep:
+        """The mean step, from which the bar and all sentences about time take their figures."""
+        return MeanStep(self.devices)
+
+    @property
     def has_steps(self) -> bool:
         """Whether times are per step. If not, they cover the whole recording."""
-        return any(device.has_steps for device in self.devices)
+        return self.step.has_steps
 
     @cached_property
     def has_gpu_times(self) -> bool:
@@ -120,16 +130,16 @@ class PageFacts:
     @cached_property
     def steps(self) -> int:
         """The number of regular steps of one device, or 0 if steps are unknown."""
-        return int(self.devices[0].regular.sum()) if self.has_steps else 0
+        return self.step.steps
 
     @cached_property
     def step_us(self) -> float | None:
         """The mean duration of a regular step over all devices, or None if nothing was recorded."""
-        return _mean([device.step_us for device in self.devices])
+        return self.step.us
 
     def part_us(self, kind: StepPart) -> float:
         """Return the mean time of a part of a step, over all devices."""
-        return _mean([device.mean_us().get(kind, 0.0) for device in self.devices]) or 0.0
+        return self.step.part_us(kind)
 
     # --- waiting for CPU ops -----------------------------------------------------------------
 
@@ -168,6 +178,61 @@ class PageFacts:
         if not took_ps:
             per, took_ps = "in total", int(rows["host_self_ps"].sum())
         return fill("{} of host time " + per, time(took_ps / PS_PER_US))
+
+    # --- what may be said about placement ------------------------------------------------------
+
+    @cached_property
+    def ops_share(self) -> float:
+        """The share of the bar that CPU ops take, or ops of unknown placement."""
+        return self.step.part_share("cpu_op", "unplaced")
+
+    @property
+    def ops_us(self) -> float:
+        """The time per step of these ops."""
+        return self.step.part_us("cpu_op", "unplaced")
+
+    def recur(self, op_ids: Collection[str]) -> bool:
+        """Return whether any of these ops runs in each step, or it is unknown which ones do."""
+        return not self.has_steps or bool(set(op_ids) - rare_ops(self.run).keys())
+
+    @property
+    def hardly_matters(self) -> bool:
+        """Whether ops take so little of each step that no other placement helps much."""
+        return self.has_steps and self.ops_share < _LARGE
+
+    @cached_property
+    def is_explained(self) -> bool:
+        """Whether it is known why nearly all CPU-op time is there, or where it would be."""
+        ops = self.run.ops[self.run.ops["role"] == Role.COMPUTE]
+        ops = ops[ops["placement"].isin(["cpu", "unknown"])]
+        is_open = [self._is_open(op_id) for op_id in ops["op_id"].astype(str)]
+        took_ps = ops["host_self_ps"].astype(float)
+        total_ps = float(took_ps.sum())
+        # Without times, all ops count the same.
+        share = took_ps[is_open].sum() / total_ps if total_ps else sum(is_open) / max(1, len(ops))
+        return bool(share <= 1 - _EXPLAINED)
+
+    def _is_open(self, op_id: str) -> bool:
+        there = self.diagnosis.on_a_gpu
+        if there is None:
+            return self.diagnosis.explained.get(op_id) not in {"certain", "likely"}
+        is_unknown = self.diagnosis.placement_on_a_gpu(op_id) == "unknown"
+        return op_id in there.unexplained or (is_unknown and op_id not in there.analysis.replaced)
+
+    @property
+    def is_placed_well(self) -> bool:
+        """Whether the page may say that placement needs no change."""
+        stay_us = self.step.ops_us(self.stay_on_cpu)
+        is_cheap = not self.step_us or stay_us < _LARGE * self.step_us
+        return self.is_explained and is_cheap
+
+    @cached_property
+    def first_change(self) -> Change | None:
+        """The change to make next, or None: a GPU is not the answer if ops take little time."""
+        first = next(iter(self.changes), None)
+        if first is None or first.kind != "gpu" or first.saving.share is None:
+            return first
+        return first if first.saving.share >= _LARGE or not self.has_steps else None
 
     # --- ops and findings --------------------------------------------------------------------
 

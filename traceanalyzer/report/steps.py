@@ -103,10 +103,13 @@ def shift_us(run: Run) -> float:
 # --- the step bar ----------------------------------------------------------------------------
 
 
+def placement_bar(facts: PageFacts) -> b.Section | None:
+    """Return the section with a bar of predicted placements, or None without a prediction."""
+    return _predicted_bar(facts) if facts.kind == "D" else None
+
+
 def step_bar(facts: PageFacts) -> b.Section | None:
-    """Return the section with a bar of each device's mean step, or of predicted placements."""
-    if facts.kind == "D":
-        return _predicted_bar(facts)
+    """Return the section with a bar of each device's mean step, or None if there is none."""
     devices = sorted(facts.devices, key=lambda device: -facts.wait_of(device))
     if not devices:
         return None
@@ -118,7 +121,8 @@ def step_bar(facts: PageFacts) -> b.Section | None:
         note = (*note, f" The timeline shows {counted(len(devices) - _MOST_BARS, 'more device')}.")
     block = b.StepBar(unit="us", bars=bars, note=note)
     of = "a step" if facts.has_steps else "the recording"
-    return b.Section(id="step", title=f"Where {of} goes", blocks=(block,))
+    title = f"Where {of} goes{', without a GPU' if facts.kind == 'D' else ''}"
+    return b.Section(id="step", title=title, blocks=(block,))
 
 
 def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
@@ -158,7 +162,7 @@ def _predicted_bar(facts: PageFacts) -> b.Section:
         items = tuple(prose(sentence(text)) for text in there.program_differs)
         blocks.append(b.Note(text=("The program may behave differently there:",)))
         blocks.append(b.Bullets(items=items))
-    return b.Section(id="step", title="Placement with a GPU", blocks=tuple(blocks))
+    return b.Section(id="placement", title="Placement with a GPU", blocks=tuple(blocks))
 
 
 # --- the tab ---------------------------------------------------------------------------------

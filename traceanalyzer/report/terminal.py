@@ -113,11 +113,13 @@ class Screen:
         yield from self.answer(page)
         for section in page.sections:
             for block in section.blocks:
-                if isinstance(block, b.StepBar | b.Changes):
+                is_bar = isinstance(block, b.StepBar) and bars > 0
+                if is_bar or isinstance(block, b.Changes):
                     yield self.heading(section.title)
-                if isinstance(block, b.StepBar):
+                if isinstance(block, b.StepBar) and is_bar:
                     for simple in self._form.step_bar(block, bars):
                         yield from self._simple(simple)
+                    bars -= len(block.bars)
                 elif isinstance(block, b.Changes):
                     yield from self._changes(block, most)
 

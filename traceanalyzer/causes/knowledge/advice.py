@@ -37,6 +37,7 @@ class Advice:
     ops: tuple[str, ...] = ()
     # Of `host_work.toml`: ops whose work belongs on the host.
     id: str = ""
+    title: str = ""
     why: str = ""
     in_libraries: bool = False
     # Of `library_switches.toml`: how to avoid ops that a library makes.
