@@ -23,7 +23,7 @@ _BEFORE_A_STEP: Final = frozenset({"decode", "hash_table", "strings"})
 _MAP_FN: Final = "/map/while/"  # in the names of ops that `tf.map_fn` runs
 
 
-class _Part(NamedTuple):
+class _MadeAt(NamedTuple):
     """The ops of one line, or of one function if their lines are unknown."""
 
     file: str
@@ -43,27 +43,27 @@ def host_work_changes(diagnosis: Diagnosis) -> list[Change]:
     ops = [cpu_ops[o] for o in by_design.keys() & cpu_ops.keys() - rare_ops(diagnosis.run).keys()]
     took_us = {op.op_id: step.ops_us([op.op_id]) for op in ops}
     found = []
-    for part, members in _parts(ops, took_us):
+    for at, members in _parts(ops, took_us):
         us = sum(took_us[op.op_id] for op in members)
         if us >= LEAST * step.us:
-            found.append(_change(part, members, by_design, us * PS_PER_US, step.us * PS_PER_US))
+            found.append(_change(at, members, by_design, us * PS_PER_US, step.us * PS_PER_US))
     return found
 
 
 def _parts(
     ops: Sequence[CpuOp], took_us: Mapping[str, float]
-) -> Iterator[tuple[_Part, list[CpuOp]]]:
-    """Yield the ops of each part of the program, those that take longest first."""
-    parts: dict[_Part, list[CpuOp]] = defaultdict(list)
+) -> Iterator[tuple[_MadeAt, list[CpuOp]]]:
+    """Yield the ops of each line or function, those that take longest first."""
+    parts: dict[_MadeAt, list[CpuOp]] = defaultdict(list)
     for op in sorted(ops, key=lambda op: (-took_us[op.op_id], op.op_id)):
         is_known = op.file is not None and op.line is not None
-        part = _Part(op.file or "", op.line or 0, "" if is_known else op.function or op.type)
-        parts[part].append(op)
+        at = _MadeAt(op.file or "", op.line or 0, "" if is_known else op.function or op.type)
+        parts[at].append(op)
     yield from parts.items()
 
 
 def _change(
-    part: _Part,
+    at: _MadeAt,
     ops: Sequence[CpuOp],
     by_design: Mapping[str, Finding],
     took_ps: float,
@@ -76,11 +76,11 @@ def _change(
     fix_title = next((fix.title for fix in lead.fixes if fix.title), "")
     title = fix_title or f"Move {series(types)} out of the step" if work is None else work.title
     return Change(
-        id=finding_id("host_work", f"{lead.id}\0{part.function}"),
+        id=finding_id("host_work", f"{lead.id}\0{at.function}"),
         kind="edit",
         title=title,
         detail=f"{counted(len(ops), 'op')} without a choice of device: {series(types)}",
-        place=(part.file, part.line) if part.file else None,
+        place=(at.file, at.line) if at.file else None,
         instead="\n".join(_advice(work, ops, lead)),
         why=f"{_TEXTS['why']} {'' if work is None else work.why}".strip(),
         saving=at_most(took_ps, step_ps, _TEXTS["note"]),
