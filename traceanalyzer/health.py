@@ -18,6 +18,7 @@ from traceanalyzer.tables.recording import TracerFacts
 from traceanalyzer.tables.steps import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.trace.clock import LONGEST_PS
+from traceanalyzer.trace.run_timeline import FORMAT as TIMELINE
 
 _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 
@@ -101,7 +102,8 @@ def _of_file(host: Host) -> Iterator[_Remark]:
     if host.file is not None and host.file.note:
         yield _remark("file_note", note=host.file.note)
     if trace.format != "xplane":
-        yield _remark("reduced_format", format=trace.format)
+        case = "reduced_format/timeline" if trace.format == TIMELINE else "reduced_format"
+        yield _remark(case, format=trace.format)
 
 
 def _tracers(host: Host) -> Iterator[_Remark]:

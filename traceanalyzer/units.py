@@ -5,6 +5,7 @@ from typing import Final
 PS_PER_US: Final = 1_000_000
 PS_PER_S: Final = 1_000_000_000_000
 NS_PER_S: Final = 1_000_000_000
+NS_PER_US: Final = 1_000
 
 
 def us(time_ps: float | None) -> float | None:

@@ -12,9 +12,9 @@ from traceanalyzer.model.blocks import Code, Line, Link, Strong, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
-from traceanalyzer.profiler_messages import profiler_messages
 from traceanalyzer.report import text as t
 from traceanalyzer.report.changes import saving_text
+from traceanalyzer.report.losses import lost, reported
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
 from traceanalyzer.step_parts import PARTS
@@ -155,8 +155,8 @@ def happened(facts: PageFacts) -> Text:
     what_ran = (*lead, *say[facts.kind](facts), *_doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
-    what_ran = (*_reported(facts), *_only_prepared(facts), *what_ran)
-    return (*what_ran, *(f" {each}" for each in left_out))
+    what_ran = (*reported(facts), *_only_prepared(facts), *what_ran)
+    return (*what_ran, *(f" {each}" for each in left_out), *lost(facts))
 
 
 def _only_prepared(facts: PageFacts) -> Text:
@@ -172,23 +172,6 @@ def _only_prepared(facts: PageFacts) -> Text:
     else:
         said = "TensorFlow built graphs for {}, so no recorded step is usual: profile later ones. "
     return t.fill(said, _of_a_step(facts, took_us))
-
-
-def _reported(facts: PageFacts) -> Text:
-    """Return what the profiler itself reported, what that means, and what to do."""
-    messages = profiler_messages(facts.run)
-    if not messages:
-        return ()
-    first, more = messages[0], len(messages) - 1
-    host = f" on {first.host}" if len(facts.run.hosts) > 1 else ""
-    others = f", and {counted(more, 'other message')}" if more else ""
-    said = f'"{first.text}"{others}'
-    if first.no_gpu_work:
-        what = f"The GPU's work was not recorded{host}: {first.means} ({said}). "
-        return (f"{what}So the trace does not show what a step costs or what the GPU waited for. ",)
-    if first.means:
-        return (*t.prose(f"{t.sentence(first.means)[:-1]}{host} ({said}). {first.fix}"), " ")
-    return (f"The profiler reported{host}: {said}. ",)
 
 
 def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:

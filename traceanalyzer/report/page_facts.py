@@ -10,7 +10,8 @@ import pandas as pd
 
 from traceanalyzer.diagnosis import NOT_RECORDED, Diagnosis, cpu_ops, rare_ops
 from traceanalyzer.findings import Finding
-from traceanalyzer.health import compiled_ops
+from traceanalyzer.health import compiled_ops, trace_health
+from traceanalyzer.model import Health
 from traceanalyzer.model.blocks import PageKind, Text
 from traceanalyzer.model.changes import Change
 from traceanalyzer.model.figures import StepPart
@@ -94,6 +95,11 @@ class PageFacts:
     def failure(self) -> Failure | None:
         """The error that ended the program, or None."""
         return next(filter(None, (failure(captured) for _, captured in self.run.captured)), None)
+
+    @cached_property
+    def health(self) -> tuple[Health, ...]:
+        """The limits of the trace and of the diagnosis, the most severe first."""
+        return trace_health(self.run)
 
     @property
     def gpu_work_lost(self) -> ProfilerMessage | None:

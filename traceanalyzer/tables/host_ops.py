@@ -38,6 +38,7 @@ from traceanalyzer.tables.vocabulary import (
 )
 from traceanalyzer.trace.builder import TraceBuilder
 from traceanalyzer.trace.columns import Plane, Trace
+from traceanalyzer.trace.run_timeline import RAN_ON
 from traceanalyzer.trace.strings import Strings
 
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
@@ -268,6 +269,7 @@ def _moves(
 def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     """Add each occurrence's device, and whether it is proved. `turn` is the executor's event.
 
+    A timeline of a session names each op's device.
     The key of a send or receive names the device that ran it. A function has one executor per
     device, so all ops that the same executor ran are on that device.
 
@@ -277,6 +279,8 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
     in traces of TensorFlow 2.3 to 2.11, whose `EagerExecute` does not name the op.
     """
     plane, moves = host.plane, host.moves
+    if plane.has_stat(RAN_ON):
+        return _with_recorded_devices(host)
     devices: dict[str, int] = {"": -1}
     source, target = (
         np.array([devices.setdefault(end, len(devices) - 1) for end in ends], np.int32)
@@ -307,6 +311,21 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
         unproved = to_cpu & ~is_proved[moves.occurrence] & ~np.array(on_host, np.bool_)[of_move]
         codes[moves.occurrence[unproved]] = target[moves.edge[unproved]]
     return replace(host, device=coded(codes, tuple(devices)[1:]), device_is_proved=is_proved)
+
+
+def _with_recorded_devices(host: HostOps) -> HostOps:
+    """Add the device that each op's event names.
+
+    A session places a node on one device. If several are named for it, the file was merged from
+    timelines that number devices differently, so the device is unknown.
+    """
+    device = host.plane.strings(RAN_ON, host.event)
+    low = np.full(len(host.names.op), np.iinfo(np.int32).max)
+    high = np.full(len(host.names.op), -1)
+    np.minimum.at(low, host.name, device.codes)
+    np.maximum.at(high, host.name, device.codes)
+    codes = np.where((low == high)[host.name], device.codes, -1)
+    return replace(host, device=coded(codes, device.values), device_is_proved=codes >= 0)
 
 
 def _of_inputs(stat: str, what: Literal["type", "shape"]) -> str | None:

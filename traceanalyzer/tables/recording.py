@@ -22,6 +22,8 @@ from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, placement_of_device
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import HostFile
+from traceanalyzer.trace.run_timeline import FORMAT as TIMELINE
+from traceanalyzer.trace.run_timeline import RAN_ON
 from traceanalyzer.trace.xplane import ProfileOptions, profile_options
 
 _log = logging.getLogger("traceanalyzer")
@@ -45,7 +47,8 @@ class TracerFacts:
     """How a host was recorded, which limits what its trace can show."""
 
     host_level: int  #: host tracer level; 2 by default
-    #: `profile_options`, `level 3 events`, `capture` (the capture file's session) or `assumed`.
+    #: `profile_options`, `level 3 events`, `timeline` (of a session), `capture` (the capture
+    #: file's session) or `assumed`.
     host_level_source: str
     options: ProfileOptions | None  #: the recorded options, if any
     accelerators: dict[str, int]  #: events on each GPU or TPU plane, 0 if it has only metadata
@@ -127,6 +130,8 @@ def _host_level(
     host: HostOps, options: ProfileOptions | None, recorded: ProfileOptions | None
 ) -> tuple[int, str]:
     # The stat `shape` and `_Arg` ops also require level 3 (seen in the corpus).
+    if host.plane.has_stat(RAN_ON):  # of every op
+        return EVERY_OP_LEVEL, TIMELINE
     shows_every_op = (
         not _LEVEL_3_EVENTS.isdisjoint(host.plane.names)
         or not {"_Arg", "_Retval"}.isdisjoint(host.names.type)
@@ -146,7 +151,7 @@ def _gpu_witness(
     witnesses = (
         ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
         ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
-        ("transfers naming {}", host.device.values, _GPU_DEVICE.search),
+        ("ops or transfers naming {}", host.device.values, _GPU_DEVICE.search),
         ("devices such as {} in TensorFlow's own list", listed, _GPU_DEVICE.search),
     )
     return next(

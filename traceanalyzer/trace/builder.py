@@ -37,9 +37,10 @@ class _Plane:
     names: dict[tuple[str, str], int] = field(default_factory=dict)
     stats: dict[str, int] = field(default_factory=dict)
 
-    def message(self, number: int) -> bytes:
+    def message(self, number: int, at_ns: int) -> bytes:
+        at = _number(3, at_ns) if at_ns else b""
         lines = [
-            _number(1, line) + _text(2, self.line_names.get(line, "")) + events
+            _number(1, line) + _text(2, self.line_names.get(line, "")) + at + events
             for line, events in self.events.items()
         ]
         names = [
@@ -52,19 +53,30 @@ class _Plane:
         return about + b"".join(_message(field, content) for field, content in parts)
 
 
+def check_size(trace_format: str, file_bytes: int) -> None:
+    """Raise TraceFormatError if a file is larger than any that TensorFlow writes."""
+    if file_bytes > MAX_FILE_BYTES:
+        msg = (
+            f"the {trace_format} is too large: it is {size_text(file_bytes)}, but TensorFlow "
+            f"writes at most {size_text(MAX_FILE_BYTES)}; record again"
+        )
+        raise TraceFormatError(msg)
+
+
 class TraceBuilder:
     """A trace under construction. Its report may need at most about `max_bytes` of memory."""
 
     def __init__(
-        self, trace_format: str, file_bytes: int = 0, *, max_bytes: int | None = None
+        self,
+        trace_format: str,
+        file_bytes: int = 0,
+        *,
+        max_bytes: int | None = None,
+        origin_ns: int = 0,
     ) -> None:
-        if file_bytes > MAX_FILE_BYTES:
-            msg = (
-                f"the {trace_format} is too large: it is {size_text(file_bytes)}, but TensorFlow "
-                f"writes at most {size_text(MAX_FILE_BYTES)}; record again"
-            )
-            raise TraceFormatError(msg)
-        self.events = self._lost_bytes = self._lost_places = 0
+        check_size(trace_format, file_bytes)
+        self.events = self._lost_bytes = self._lost_places = self._impossible = 0
+        self._origin_ns = origin_ns  # when time 0 of its events is
         self._need = MemoryNeed(max_bytes)
         self._format = trace_format
         self._max_bytes = max_bytes
@@ -107,15 +119,24 @@ class TraceBuilder:
         self._lost_bytes += lost_bytes
         self._lost_places += 1
 
+    def leave_out(self) -> None:
+        """Record that an event was left out because its time is impossible."""
+        self._impossible += 1
+
     def build(self) -> Trace:
         """Return the finished trace."""
-        planes = (plane.message(number) for number, plane in self._planes.items())
+        planes = (plane.message(number, self._origin_ns) for number, plane in self._planes.items())
         space = b"".join(_message(1, plane) for plane in planes)
         trace = xplane.decode(np.frombuffer(space, np.uint8), max_bytes=self._max_bytes)
         damage = Damage(
             bytes_lost=self._lost_bytes, places=self._lost_places, events_kept=self.events
         )
-        return replace(trace, damage=damage if damage.places else None, format=self._format)
+        return replace(
+            trace,
+            damage=damage if damage.places else None,
+            format=self._format,
+            impossible_events=self._impossible,
+        )
 
 
 @lru_cache(maxsize=1 << 12, typed=True)  # most stats recur

@@ -40,7 +40,7 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
         near = np.abs(every_ns - middle_ns) <= _LONGEST_NS / 2
         origin_ns = min(max(int(every_ns[near].min()), -(2**63)), 2**63 - 1)
     planes = []
-    impossible = 0
+    impossible = trace.impossible_events
     for plane, at in zip(trace.planes, at_ns, strict=True):
         possible = np.abs(at - origin_ns) <= _LONGEST_NS
         possible &= (plane.duration_ps >= 0) & (plane.duration_ps <= LONGEST_PS)

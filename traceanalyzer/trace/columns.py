@@ -273,7 +273,7 @@ class Trace:
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None
-    format: str = "xplane"  #: `xplane`, `trace.json` or `local.trace`
+    format: str = "xplane"  #: `xplane`, `trace.json`, `timeline` or `local.trace`
     origin_ns: int = 0  #: subtracted from all times by `clock.on_one_clock`
     impossible_events: int = 0  #: left out because their times are impossible
 

@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
-from traceanalyzer.format import printable
+from traceanalyzer.format import counted, printable
 from traceanalyzer.trace import local_trace, trace_json, xplane
-from traceanalyzer.trace.clock import on_one_clock
+from traceanalyzer.trace.clock import LONGEST_PS, on_one_clock
 from traceanalyzer.trace.columns import Trace
 from traceanalyzer.trace.discovery import EVENTS_FILE, LOCAL_TRACE, TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.limits import inflate
 
+_PS_PER_HOUR: Final = 3.6e15
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 _MANGLED: Final = (
     "the file is corrupt: a program treated it as text and replaced bytes with U+FFFD; copy the "
@@ -52,7 +53,11 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
     if not trace.planes:
         msg = f"{name}: {_nothing_in(trace)}"
         raise TraceFormatError(msg)
-    return on_one_clock(trace, near_ns)
+    trace = on_one_clock(trace, near_ns)
+    if not trace.events and (nothing := _no_event_in(trace)):
+        msg = f"{name}: {nothing}; record again"
+        raise TraceFormatError(msg)
+    return trace
 
 
 def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
@@ -102,6 +107,19 @@ def _empty(host_file: HostFile) -> str:
             "record fewer steps, or trace at a lower level"
         )
     return "the file is empty (0 bytes): it was not written, or not copied; copy or record it again"
+
+
+def _no_event_in(trace: Trace) -> str:
+    """Return why no event of a trace can be used, or "" if it simply has none."""
+    if number := trace.impossible_events:
+        hours = LONGEST_PS / _PS_PER_HOUR
+        return (
+            f"its {counted(number, 'event')} cannot be put in order: their times are negative, too "
+            f"large, or more than {hours:.0f} hours apart"
+        )
+    if trace.damage is not None:
+        return f"none of its events can be read: it is damaged in {trace.damage.places:,} places"
+    return ""
 
 
 def _nothing_in(trace: Trace) -> str:
