@@ -15,13 +15,18 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
 from tests.emulator.captures import captured
 from tests.samples import REPORTS
+from tests.test_costs import run_of
+from tests.traces import host, op, thread, us, write, xspace
 from traceanalyzer.cli import cli
 from traceanalyzer.compare.differences import Comparison, compare
+from traceanalyzer.compare.output import page_of
 from traceanalyzer.compare.reports import read_report
 from traceanalyzer.compare.step_times import step_time_change
+from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import Health, Report, TfVersion
 from traceanalyzer.model.figures import TransferEdge, TransferGraph
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.run import Run
 
 RECOMMENDER: Final = REPORTS / "recommender" / "report.json"
 
@@ -326,3 +331,76 @@ def test_a_planted_change_is_named_and_none_is_invented(base: Report, name: str)
 
 def _is_slower(found: Comparison) -> bool:
     return found.step_time is not None and found.step_time.is_seen and found.step_time.low > 0
+
+
+# --- long lists of ops ---------------------------------------------------------------------------
+
+
+def many(*names: str) -> Run:
+    """A run of ops named so, more than a report lists, each longer than the one before."""
+    made = [op(name, "Tanh", us(9_000 * k, 5 + k)) for k, name in enumerate(names)]
+    return run_of(host(thread("tf_Compute", 1)(*made)))
+
+
+def whole(run: Run) -> Report:
+    return assemble(diagnose(run), is_whole=True)
+
+
+NAMES: Final = [f"block_{k % 9}/part_{k // 9}/tanh" for k in range(700)]
+
+
+def test_all_ops_of_long_lists_are_matched() -> None:
+    found = compare(whole(many(*NAMES)), whole(many(*reversed(NAMES))))
+
+    assert found.shared == 1
+    assert [each for each in found.differences if each.kind == "ops"] == []
+
+
+def test_profiles_are_read_with_all_their_ops(tmp_path: Path) -> None:
+    for name, order in (("a", NAMES), ("b", NAMES[::-1])):
+        made = [op(each, "Tanh", us(9_000 * k, 5 + k)) for k, each in enumerate(order)]
+        write(tmp_path / name, xspace(host(thread("tf_Compute", 1)(*made))))
+
+    done = CliRunner().invoke(cli, ["compare", str(tmp_path / "a"), str(tmp_path / "b")])
+
+    assert "100 % of the ops are in both runs" in done.output
+    assert "renamed" not in done.output
+    assert "only in the" not in done.output
+
+
+def test_a_report_that_lists_some_ops_says_what_it_cannot_match() -> None:
+    base, new = assemble(diagnose(many(*NAMES))), whole(many(*reversed(NAMES)))
+    assert len(base.tables.ops.rows) < len(NAMES)
+
+    found = compare(base, new)
+    page = page_of(found, base, new)
+
+    (said,) = found.differences
+    assert said.kind == "environment"
+    assert all(number in said.text for number in ("500", "700", "200 ops"))
+    assert found.has_enough_in_common
+    assert "of the ops are in both runs" not in " ".join(page.facts)
+
+
+def test_a_report_that_lists_other_ops_claims_no_rename() -> None:
+    base, new = (assemble(diagnose(many(*names))) for names in (NAMES, NAMES[::-1]))
+
+    found = compare(base, new)
+
+    assert found.has_enough_in_common
+    assert {each.kind for each in found.differences} == {"environment"}
+
+
+def test_a_scope_is_renamed_only_if_the_old_name_is_gone() -> None:
+    kept = [f"kept/{k}/tanh" for k in range(9)]
+    old = [f"old/{name}" for name in ("a", "b")]
+    new = [f"new/{name}" for name in ("a", "b")]
+
+    def renamed(base: list[str], now: list[str]) -> list[str]:
+        found = compare(whole(many(*kept, *base)), whole(many(*kept, *now)))
+        return [each.text for each in found.differences if "renamed" in each.text]
+
+    (said,) = renamed(old, new)
+    assert "old was renamed to new" in said
+    assert renamed([*old, "new/c"], [*new, "old/d"]) == []
+    assert renamed(old, [new[0], "third/b"]) == []

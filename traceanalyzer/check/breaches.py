@@ -9,7 +9,7 @@ from typing import Any, Final
 from msgspec.structs import asdict
 
 from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
-from traceanalyzer.compare.matching import match, ops_of
+from traceanalyzer.compare.matching import match
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import compared_step_times, cpus_taken, why_not_compared
 from traceanalyzer.format import counted, duration, percent_text, series, share
@@ -194,7 +194,7 @@ def _recorded_ops(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _against(report: Report, base: Report, counting: Sequence[FindingRecord]) -> Iterator[Breach]:
-    matching = match(ops_of(base), ops_of(report))
+    matching = match(base, report)
     if not matching.is_enough:
         shared = percent_text(matching.share).replace("\N{NO-BREAK SPACE}", " ")
         why = f"{shared} of the ops are in both runs; make a new baseline of this program"

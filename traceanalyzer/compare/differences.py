@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from traceanalyzer.compare.matching import ComparedOp, Matching, match, ops_of, without_numbers
+from traceanalyzer.compare.matching import ComparedOp, Matching, match, without_numbers
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.shapes import changed_batches, changed_shapes
 from traceanalyzer.compare.step_times import (
@@ -61,15 +61,18 @@ class Comparison:
     shared: float  # share of the ops of both runs with a partner of the same name or line
     step_time: StepTimeChange | None  # None: cannot be compared
     differences: tuple[Difference, ...]
+    is_of_parts: bool = False  # a report lists a part of its ops, and the share is of those
     has_enough_in_common: bool = True
 
 
 def compare(base: Report, new: Report) -> Comparison:
     """Compare two reports."""
-    matching = match(ops_of(base), ops_of(new))
-    environment = tuple(_environment(base, new))
+    matching = match(base, new)
+    environment = (*_cut(matching, base, new), *_environment(base, new))
     if not matching.is_enough:
-        return Comparison(matching.share, None, environment, has_enough_in_common=False)
+        return Comparison(
+            matching.share, None, environment, len(matching.cut) > 0, has_enough_in_common=False
+        )
     change = compared_step_times(base, new)
     found = (
         *_moved(matching.pairs, base, new),
@@ -83,7 +86,20 @@ def compare(base: Report, new: Report) -> Comparison:
         *_memory(base, new),
         *environment,
     )
-    return Comparison(matching.share, change, found)
+    return Comparison(matching.share, change, found, len(matching.cut) > 0)
+
+
+def _cut(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
+    """Yield what cannot be matched because a report lists a part of its ops."""
+    sides = {"base": (base, matching.new, "new"), "new": (new, matching.gone, "base")}
+    for run in matching.cut:
+        report, unmatched, other = sides[run]
+        listed, total = len(report.tables.ops.rows), report.tables.ops.total_rows
+        text = f"The report of the {run} run lists only {listed:,} of its {total:,} ops"
+        if unmatched:
+            text += f", so whether it has {counted(len(unmatched), 'op')} of the {other} run is"
+            text += " unknown; compare the profiles themselves"
+        yield Difference("environment", text)
 
 
 def _moved(
@@ -153,20 +169,10 @@ def _types(pairs: Iterable[tuple[ComparedOp, ComparedOp]]) -> Iterator[Differenc
 
 
 def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iterator[Difference]:
-    scopes = Counter((was.scope, now.scope) for was, now in matching.pairs)
-    # An op's name is the scope of what belongs to it.
-    no_scopes = {"", *(op.name for pair in matching.pairs for op in pair)}
-    for (before, after), count in scopes.items():
-        is_other = without_numbers(before) != without_numbers(after)
-        if is_other and no_scopes.isdisjoint({before, after}):
-            text = f"Scope {before} was renamed to {after} ({counted(count, 'op')})"
-            yield Difference("ops", text)
-    for ops, run, other in ((matching.gone, "base", new), (matching.new, "new", base)):
-        if run == _with_more_events(base, new):
-            continue
-        if ops and other.tables.ops.total_rows > len(other.tables.ops.rows):
-            what = f"{counted(len(ops), 'op')}; the other report lists only some of its ops"
-            yield Difference("ops", f"Listed only in the {run} run: {what}", _names(ops))
+    for (before, after), count in _renamed_scopes(matching).items():
+        yield Difference("ops", f"Scope {before} was renamed to {after} ({counted(count, 'op')})")
+    for ops, run, other in ((matching.gone, "base", "new"), (matching.new, "new", "base")):
+        if run == _with_more_events(base, new) or other in matching.cut:
             continue
         groups: dict[str, list[ComparedOp]] = defaultdict(list)
         for op in ops:
@@ -176,6 +182,40 @@ def _renamed_new_and_gone(matching: Matching, base: Report, new: Report) -> Iter
             names = _names(members)
             what = f"{counted(len(members), 'op')} in {scope} ({series(names, _MOST_NAMED)})"
             yield Difference("ops", f"Recorded only in the {run} run: {what}", names)
+
+
+def _renamed_scopes(matching: Matching) -> dict[tuple[str, str], int]:
+    """Return the scopes that have another name in the new run, with their numbers of ops.
+
+    A scope was renamed only if one run has nothing of the old name, the other nothing of the new
+    one, and all ops of the scope are now in the same one.
+    """
+    if matching.cut:
+        return {}
+    pairs = Counter((was.scope, now.scope) for was, now in matching.pairs)
+    in_base = _scopes((*(was for was, _ in matching.pairs), *matching.gone))
+    in_new = _scopes((*(now for _, now in matching.pairs), *matching.new))
+    sources, targets = (Counter(pair[side] for pair in pairs) for side in (0, 1))
+    return {
+        (before, after): count
+        for (before, after), count in pairs.items()
+        if without_numbers(before) != without_numbers(after)
+        and "" not in {before, after}
+        and before not in in_new
+        and after not in in_base
+        and sources[before] == targets[after] == 1
+    }
+
+
+def _scopes(ops: Iterable[ComparedOp]) -> set[str]:
+    """Return the names of ops and of all scopes around them."""
+    found: set[str] = set()
+    for op in ops:
+        name = op.name
+        while name and name not in found:
+            found.add(name)
+            name = name.rpartition("/")[0]
+    return found
 
 
 def _with_more_events(base: Report, new: Report) -> str:
@@ -301,4 +341,6 @@ def _devices(report: Report) -> str:
 
 def shared_text(comparison: Comparison) -> str:
     """Return a clause with the share of ops that are in both runs."""
+    if comparison.is_of_parts:
+        return f"{percent_text(comparison.shared)} of the listed ops are in both reports"
     return f"{percent_text(comparison.shared)} of the ops are in both runs"

@@ -3,12 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from traceanalyzer.model import FindingRecord, Report
 
 _LEAST_IN_COMMON: Final = 0.6  # of the ops
+_LEAST_OF_PARTS: Final = 0.1  # of the listed ops, if both reports list a part of their ops
 _NUMBER: Final = re.compile(r"_\d+(?=/|$)")
 
 
@@ -46,11 +47,13 @@ class Matching:
     gone: tuple[ComparedOp, ...]
     new: tuple[ComparedOp, ...]
     share: float  # of the ops of both runs: those with a partner of the same name or line
+    cut: tuple[str, ...] = ()  # "base" and "new": reports that list only a part of their ops
 
     @property
     def is_enough(self) -> bool:
         """Whether the runs have enough in common to compare them."""
-        return self.share >= _LEAST_IN_COMMON
+        # Of two parts, it is unknown which ops both runs have.
+        return self.share >= (_LEAST_OF_PARTS if len(self.cut) > 1 else _LEAST_IN_COMMON)
 
 
 def ops_of(report: Report) -> tuple[ComparedOp, ...]:
@@ -98,12 +101,29 @@ _LOOSE_KEYS: Final[Sequence[Callable[[ComparedOp], Hashable]]] = (
 )
 
 
-def match(base: Sequence[ComparedOp], new: Sequence[ComparedOp]) -> Matching:
-    """Match the ops of two runs one to one."""
-    sure = _matched(sorted(base, key=_order), sorted(new, key=_order), _KEYS)
-    total = len(base) + len(new)
-    share = 2 * len(sure.pairs) / total if total else 1.0
+#: If a report lists a part of its ops, the others of its ops may have these names or lines.
+_EXACT_KEYS: Final[Sequence[Callable[[ComparedOp], Hashable]]] = (
+    *_KEYS[:2],
+    lambda op: (op.function, op.name, op.type),
+)
+
+
+def match(base: Report, new: Report) -> Matching:
+    """Match the ops of two runs one to one.
+
+    Of a report that lists a part of its ops, only ops of the same name are matched, and the share
+    is that of the shorter list.
+    """
+    runs = (("base", base), ("new", new))
+    cut = tuple(run for run, each in runs if each.tables.ops.total_rows > len(each.tables.ops.rows))
+    in_base, in_new = (sorted(ops_of(each), key=_order) for each in (base, new))
+    sure = _matched(in_base, in_new, _EXACT_KEYS if cut else _KEYS)
+    found, shorter = len(sure.pairs), min(len(in_base), len(in_new))
+    if cut:
+        return replace(sure, share=found / shorter if shorter else 1.0, cut=cut)
+    total = len(in_base) + len(in_new)
     loose = _matched(sure.gone, sure.new, _LOOSE_KEYS)
+    share = 2 * found / total if total else 1.0
     return Matching((*sure.pairs, *loose.pairs), loose.gone, loose.new, share)
 
 

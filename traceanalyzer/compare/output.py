@@ -35,7 +35,7 @@ def as_json(comparison: Comparison, base: Report, new: Report) -> str:
         "schema_version": SCHEMA_VERSION,
         "base": base.run.name,
         "new": new.run.name,
-        "shared_share": round(comparison.shared, 6),
+        "shared_share": None if comparison.is_of_parts else round(comparison.shared, 6),
         "has_enough_in_common": comparison.has_enough_in_common,
         "step_time": None
         if change is None

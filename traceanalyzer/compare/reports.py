@@ -84,7 +84,10 @@ def report_of(
     progress: Callable[[str], None] = lambda _: None,
     graphs: Sequence[Path] = (),
 ) -> Report:
-    """Return the report of a log directory, a run directory, a trace, or a `report.json`."""
+    """Return the report of a log directory, a run directory, a trace, or a `report.json`.
+
+    Only the last kind can list a part of its ops.
+    """
     if is_report(path):
         if run_name is not None or graphs:
             msg = f"{printable(path)}: this is a report of one run; leave out --run and --graph"
@@ -96,4 +99,4 @@ def report_of(
 
     run = load(path, run_name, graphs=graphs, max_memory_bytes=max_memory_bytes, progress=progress)
     progress("explaining")
-    return assemble(diagnose(run))
+    return assemble(diagnose(run), is_whole=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from traceanalyzer.compare.matching import match, ops_of
+from traceanalyzer.compare.matching import match
 from traceanalyzer.compare.reports import findings_of
 from traceanalyzer.compare.step_times import StepTimeChange, compared_step_times, why_not_compared
 from traceanalyzer.errors import TraceAnalyzerError
@@ -80,7 +80,7 @@ def finding_of(report: Report, finding_id: str | None) -> FindingRecord:
 def verified(base: Report, finding: FindingRecord, new: Report) -> Verdict:
     """Return the verdict on whether a finding of `base` is fixed in `new`."""
     ids = {op.op_id for op in finding.ops}
-    matching = match(ops_of(base), ops_of(new))
+    matching = match(base, new)
     pairs = [(was, now) for was, now in matching.pairs if was.op_id in ids]
     on_gpu = sum(now.placement == "gpu" for _, now in pairs)
     gone = sum(op.op_id in ids for op in matching.gone)

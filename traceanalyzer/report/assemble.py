@@ -31,9 +31,9 @@ _MAX_OPS: Final = 500  # ops of a finding
 _HARM_ORDER: Final = ("harmful", "harmless", "by_design")
 
 
-def assemble(diagnosis: Diagnosis) -> m.Report:
-    """Build the report of a diagnosed run."""
-    run = diagnosis.run
+def assemble(diagnosis: Diagnosis, *, is_whole: bool = False) -> m.Report:
+    """Build the report of a diagnosed run. With `is_whole`, its lists of ops are not cut."""
+    run, most = diagnosis.run, None if is_whole else _MAX_OPS
     steps = steps_of(run)
     by_id = run.ops.set_index("op_id", drop=False)
     report = m.Report(
@@ -41,11 +41,11 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
         run=run_info(run),
         health=trace_health(run),
         summary=_summary(diagnosis, steps),
-        findings=_ranked(_finding(f, diagnosis) for f in diagnosis.findings),
+        findings=_ranked(_finding(f, diagnosis, most) for f in diagnosis.findings),
         changes=changes_of(diagnosis),
-        unexplained=_unexplained(diagnosis.unexplained, diagnosis, is_measured=True),
+        unexplained=_unexplained(diagnosis.unexplained, diagnosis, most, is_measured=True),
         rules=diagnosis.outcomes,
-        on_a_gpu=_on_a_gpu(diagnosis),
+        on_a_gpu=_on_a_gpu(diagnosis, most),
         steps=steps,
         timeline=timeline(run),
         transfer_graph=transfer_graph(run),
@@ -54,7 +54,7 @@ def assemble(diagnosis: Diagnosis) -> m.Report:
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         myths=myths(run),
-        tables=tables(diagnosis),
+        tables=tables(diagnosis, most),
     )
     page = page_of(diagnosis, report.changes, report)
     verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))
@@ -82,7 +82,9 @@ def _summary(diagnosis: Diagnosis, steps: Steps) -> m.Summary:
 # --- findings --------------------------------------------------------------------------------
 
 
-def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) -> m.FindingRecord:
+def _finding(
+    found: Finding, diagnosis: Diagnosis, most: int | None, *, is_measured: bool = True
+) -> m.FindingRecord:
     run, costs = diagnosis.run, diagnosis.costs
     rows = _most_expensive(found.op_ids, run)
     # Neither by-design ops nor those of the input pipeline are to move to a device.
@@ -91,9 +93,9 @@ def _finding(found: Finding, diagnosis: Diagnosis, *, is_measured: bool = True) 
     return to_record(
         m.FindingRecord,
         found,
-        ops=_ops(rows.head(_MAX_OPS), run),
+        ops=_ops(rows.iloc[:most], run),
         ops_total=len(rows),
-        dragged_along=_ops(_most_expensive(found.dragged_along, run).head(_MAX_OPS), run),
+        dragged_along=_ops(_most_expensive(found.dragged_along, run).iloc[:most], run),
         blockers=tuple(
             replace(b, evidence=evidence_shown(b.evidence, run)) for b in found.blockers
         ),
@@ -116,23 +118,25 @@ def _ranked(findings: Iterable[m.FindingRecord]) -> tuple[m.FindingRecord, ...]:
     return tuple(sorted(findings, key=rank))
 
 
-def _on_a_gpu(diagnosis: Diagnosis) -> m.PredictionRecord | None:
+def _on_a_gpu(diagnosis: Diagnosis, most: int | None) -> m.PredictionRecord | None:
     there = diagnosis.on_a_gpu
     if there is None:
         return None
     left = _most_expensive(there.unexplained, diagnosis.run)
     return m.PredictionRecord(
         assumed=there.assumption,
-        findings=_ranked(_finding(f, diagnosis, is_measured=False) for f in there.findings),
-        unexplained=_unexplained(left, diagnosis, is_measured=False),
+        findings=_ranked(_finding(f, diagnosis, most, is_measured=False) for f in there.findings),
+        unexplained=_unexplained(left, diagnosis, most, is_measured=False),
         program_differs=there.program_differs,
         replayed=there.analysis.replayed,
         not_replayed=len(there.analysis.not_replayed),
     )
 
 
-def _unexplained(left: pd.DataFrame, diagnosis: Diagnosis, *, is_measured: bool) -> m.Unexplained:
-    run, shown, candidates = diagnosis.run, left.head(_MAX_OPS), Candidates(diagnosis.run)
+def _unexplained(
+    left: pd.DataFrame, diagnosis: Diagnosis, most: int | None, *, is_measured: bool
+) -> m.Unexplained:
+    run, shown, candidates = diagnosis.run, left.iloc[:most], Candidates(diagnosis.run)
     costs = op_costs(shown, run.transfers, diagnosis.costs if is_measured else None)
     ops = []
     for ref, occurrences, cost in zip(_refs(shown, run), shown["occurrences"], costs, strict=True):

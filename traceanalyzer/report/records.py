@@ -41,11 +41,14 @@ def to_record(kind: type[R], found: object, **values: Any) -> R:  # noqa: ANN401
 # --- tables ----------------------------------------------------------------------------------
 
 
-def tables(diagnosis: Diagnosis) -> m.Tables:
-    """Return the report's tables of ops and steps, limited in size."""
+def tables(diagnosis: Diagnosis, most_ops: int | None) -> m.Tables:
+    """Return the report's tables of ops and steps, limited in size.
+
+    Ops are limited to `most_ops` CPU ops and `most_ops` others.
+    """
     origin_ps = min((host.start_ps for host in diagnosis.run.hosts), default=0)
     steps = table(in_us(diagnosis.run.steps, origin_ps), _MAX_ROWS)
-    return m.Tables(ops=_op_table(diagnosis), steps=steps)
+    return m.Tables(ops=_op_table(diagnosis, most_ops), steps=steps)
 
 
 def in_us(frame: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
@@ -73,14 +76,14 @@ def table(
     )
 
 
-def _op_table(diagnosis: Diagnosis) -> m.DataTable:
+def _op_table(diagnosis: Diagnosis, most: int | None) -> m.DataTable:
     """Return a table of the most expensive CPU ops, followed by the most expensive other ops."""
     run = diagnosis.run
     ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
     ranked = ops.loc[time.sort_values(ascending=False, kind="stable").index]
     on_cpu = (ranked["placement"] == "cpu") & (ranked["role"] == Role.COMPUTE)
-    chosen = pd.concat([ranked[on_cpu].head(_MAX_ROWS), ranked[~on_cpu].head(_MAX_ROWS)])
+    chosen = pd.concat([ranked[on_cpu].iloc[:most], ranked[~on_cpu].iloc[:most]])
     source_file = pd.Series(shown_files(chosen["source_file"], run), chosen.index, dtype=object)
     shown = chosen.assign(source_file=source_file, predicted_placement=None)
     if diagnosis.on_a_gpu is not None:
