@@ -39,7 +39,6 @@ from traceanalyzer.placement.on_a_gpu import (
 )
 from traceanalyzer.placement.program import ProgramPlacement
 from traceanalyzer.run import Host, Run, once_per_run
-from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.graph_nodes import OpRecord, base_names
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.silent_ops import DESCRIBES
@@ -182,7 +181,8 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
         if device and not is_of_type(device, CPU)
     }
     ops = host.tables.ops
-    yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
+    is_inside = ops["in_input_pipeline"] & ops["function"].notna()
+    yield from ops.loc[is_inside & ops["name"].isin(nodes), "op_id"]
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:

@@ -19,6 +19,8 @@
 
 namespace emulator {
 
+using Properties = std::shared_ptr<const tensorflow::NodeProperties>;
+
 // A kernel of the GPU, as TensorFlow sees it: with the memory types of the one that is registered
 // for it. It leaves the work to the CPU's, for all memory is the host's.
 class SyncKernel : public tensorflow::OpKernel {
@@ -47,6 +49,43 @@ class AsyncKernel : public tensorflow::AsyncOpKernel {
   const std::unique_ptr<OpKernel> on_cpu_;
 };
 
+// What the graph optimizer makes of a batch norm on a GPU, with the ops after it. The CPU's kernel
+// for it is a stub, so this computes the batch norm by the kernel of `FusedBatchNormV3`.
+class BatchNormKernel : public tensorflow::OpKernel {
+ public:
+  BatchNormKernel(tensorflow::OpKernelConstruction* construction, std::unique_ptr<OpKernel> norm)
+      : OpKernel(construction), norm_(std::move(norm)) {
+    OP_REQUIRES_OK(construction, construction->GetAttr("activation_mode", &activation_));
+  }
+
+  // The node of the batch norm alone.
+  static Properties Norm(const tensorflow::NodeDef& node) {
+    tensorflow::NodeDef norm = node;
+    norm.set_op("FusedBatchNormV3");
+    for (const char* name : {"activation_mode", "num_side_inputs"}) norm.mutable_attr()->erase(name);
+    Properties found;
+    const Status status = tensorflow::NodeProperties::CreateFromNodeDef(
+        std::move(norm), tensorflow::OpRegistry::Global(), &found);
+    return status.ok() ? found : nullptr;
+  }
+
+  void Compute(tensorflow::OpKernelContext* context) override {
+    norm_->Compute(context);
+    tensorflow::Tensor* y = context->status().ok() ? context->mutable_output(0) : nullptr;
+    if (y == nullptr) return;
+    OP_REQUIRES(context, y->dtype() == tensorflow::DT_FLOAT,
+                tensorflow::errors::Unimplemented("The emulated GPU fuses only float32"));
+    auto values = y->flat<float>();
+    if (context->num_inputs() > kSideInput) values += context->input(kSideInput).flat<float>();
+    if (activation_ == "Relu") values = values.cwiseMax(0.0f);
+  }
+
+ private:
+  static constexpr int kSideInput = 5;
+  const std::unique_ptr<OpKernel> norm_;
+  std::string activation_;
+};
+
 // An op that only a GPU can compute (cuDNN's): it is placed as ever, and fails when it runs.
 class ImpossibleKernel : public tensorflow::OpKernel {
  public:
@@ -65,8 +104,6 @@ class ImpossibleKernel : public tensorflow::OpKernel {
 // there is run op by op.
 class KernelCreator : public tensorflow::XlaKernelCreator {
  public:
-  using Properties = std::shared_ptr<const tensorflow::NodeProperties>;
-
   explicit KernelCreator(KernelLog* log) : log_(log) {}
 
   bool CanCreateKernel(const tensorflow::FunctionLibraryRuntime& runtime,
@@ -87,12 +124,15 @@ class KernelCreator : public tensorflow::XlaKernelCreator {
       return XlaKernelCreator::CreateKernel(runtime, properties, kernel);
     }
     const tensorflow::NodeDef& node = properties->node_def;
+    const bool is_fused = node.op() == "_FusedBatchNormEx";
+    const Properties computed = is_fused ? BatchNormKernel::Norm(node) : properties;
     tensorflow::Allocator* memory = device->GetAllocator(tensorflow::AllocatorAttributes());
     std::unique_ptr<tensorflow::OpKernel> on_cpu;
-    if (tensorflow::FindKernelDef(OnCpu(), node, nullptr, nullptr).ok()) {
+    if (computed != nullptr &&
+        tensorflow::FindKernelDef(OnCpu(), computed->node_def, nullptr, nullptr).ok()) {
       tensorflow::OpKernel* made = nullptr;
       const Status status = tensorflow::CreateOpKernel(
-          OnCpu(), device, memory, runtime, device->resource_manager(), properties,
+          OnCpu(), device, memory, runtime, device->resource_manager(), computed,
           runtime->graph_def_version(), &made);
       if (!status.ok()) return status;
       on_cpu.reset(made);
@@ -106,6 +146,8 @@ class KernelCreator : public tensorflow::XlaKernelCreator {
         runtime->graph_def_version(), &status);
     if (on_cpu == nullptr) {
       *kernel = std::make_unique<ImpossibleKernel>(&construction);
+    } else if (is_fused) {
+      *kernel = std::make_unique<BatchNormKernel>(&construction, std::move(on_cpu));
     } else if (on_cpu->AsAsync() != nullptr) {
       *kernel = std::make_unique<AsyncKernel>(&construction, std::move(on_cpu));
     } else {

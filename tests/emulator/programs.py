@@ -55,8 +55,18 @@ def computed() -> dict[str, Any]:
         convolved = tf.nn.conv2d(image, kernel, 1, "SAME")
         loss = tf.reduce_sum(tf.nn.relu(convolved) ** 2)
     unique, places = tf.unique(numbers)
+
+    @tf.function
+    def normalized(image: tf.Tensor) -> tf.Tensor:  # fused on a GPU
+        scale, mean = tf.constant([1.5, 0.5, 2.0]), tf.constant([0.1, -0.2, 0.0])
+        normed = tf.raw_ops.FusedBatchNormV3(
+            x=image, scale=scale, offset=mean, mean=mean, variance=scale, is_training=False
+        )
+        return tf.nn.relu(normed[0])
+
     results = {
         "conv2d": convolved,
+        "normalized": normalized(image),
         "gradient": tape.gradient(loss, kernel),
         "inverse": tf.linalg.inv(matrix),
         "singular": tf.linalg.svd(matrix, compute_uv=False),

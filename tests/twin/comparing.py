@@ -1,7 +1,8 @@
 """Compares the prediction of a capture without a GPU with TensorFlow's placement with one.
 
 Ops of graphs are matched by function and node, or else by type and line; eager ops by type, line,
-and input types. Ops that only one of the programs has are counted separately.
+input types, and requested device, or else by type and line. Ops that only one of the programs has
+are counted separately.
 """
 
 import re
@@ -17,6 +18,7 @@ from tests.twin.capturing import Captured
 from traceanalyzer.capture_file.document import SESSION, CaptureFile, Frame
 from traceanalyzer.diagnosis import Prediction, cpu_ops
 from traceanalyzer.run import Run
+from traceanalyzer.tables.graph_nodes import as_typed
 
 __all__ = ["Twin", "compare"]
 
@@ -126,9 +128,9 @@ def _check_found(
     """Sort what was on the CPU with a GPU, and not predicted, into missed, untraced and apart."""
     there = {key for op in traced for key in op.keys}
     for op in () if emulated.run is None else _on_cpu(emulated.run):
-        if any(key in predicted for key in op.keys):
-            continue
         first = op.keys[0]
+        if next((key for key in op.keys if key in there), first) in predicted:
+            continue
         kind = "missed" if first in there else "untraced" if first in known else "apart"
         parts[kind].append(op.words)
 
@@ -151,7 +153,8 @@ def _rows(run: Run) -> Iterator[tuple[Any, _Op]]:
             keys = []
             if row.is_eager:
                 types = row.input_types if isinstance(row.input_types, str) else None
-                keys.append(("eager", row.type, line, types))
+                asked = row.requested_device if isinstance(row.requested_device, str) else ""
+                keys.append(("eager", row.type, line, types, asked))
             elif record is not None:
                 keys.append(("node", _function(record.function), record.node))
             if line:
@@ -175,7 +178,8 @@ def _devices(capture_file: CaptureFile) -> dict[_Key, set[str]]:
         types = ";".join(tensor.dtype for tensor in signature.inputs)
         tensors = signature.outputs or [t for t in signature.inputs if t.dtype == "resource"]
         for tensor in tensors:
-            keys: list[_Key] = [("eager", signature.op, line, types)]
+            asked = as_typed(signature.scope)
+            keys: list[_Key] = [("eager", signature.op, line, types, asked)]
             add([*keys, ("line", signature.op, line)] if line else keys, tensor.device)
     for function in capture_file.functions:
         for instance in function.instances:

@@ -17,7 +17,8 @@ from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     is_call = blocker.kind is BlockerKind.REQUEST and is_of_call(blocker)
-    is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and not blocker.for_step
+    is_inside = blocker.for_step or blocker.of_model
+    is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and not is_inside
     if blocker.link != "own" or not (is_call or is_default) or is_of_strategy(blocker):
         return None
     if is_default and runs_for_dataset(cpu_op, blocker):

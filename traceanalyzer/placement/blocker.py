@@ -72,3 +72,4 @@ class Blocker:
     call: Signature | None = None  #: the call that sets the default device
     called_in: str = ""  #: the called function, if the scope is around a call in another function
     for_step: bool = False  #: whether the node belongs to a dataset that a step computes
+    of_model: bool = False  #: whether an input pipeline computes the node with a variable

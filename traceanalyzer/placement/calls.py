@@ -200,6 +200,8 @@ _OF_DATASETS: Final = "__inference_Dataset_"
 _REDUCES: Final = "ReduceDataset"
 _PREFETCHES: Final = "PrefetchDataset"
 _CAPTURED: Final = ("other_arguments", "other_args")
+_READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
+_FLOATS: Final = frozenset({"half", "bfloat16", "float", "double"})
 
 
 def dataset_calls(
@@ -276,6 +278,39 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
             found |= new
             left += sorted(new)
     return frozenset(found)
+
+
+def nodes_of_models(capture_file: CaptureFile) -> dict[str, frozenset[str]]:
+    """Return the nodes that compute with a variable in input pipelines, by function.
+
+    A function of a dataset that reads a floating-point variable is a part of a model. Its other
+    nodes, which the variable does not reach, prepare input.
+    """
+    found = {}
+    for name in functions_of_datasets(capture_file) - functions_of_steps(capture_file):
+        function = capture_file.function(name)
+        graphs = [] if function is None else [each.input for each in function.instances]
+        if nodes := {node for graph in graphs for node in _with_variables(graph, capture_file)}:
+            found[name] = frozenset(nodes)
+    return found
+
+
+def _with_variables(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
+    """Yield the nodes of a graph that read floating-point variables, or use what these read."""
+    reading = [at for at, op in enumerate(graph.ops) if op in _READS]
+    dtypes = (capture_file.attribute_set(graph.attributes[at]).get("dtype") for at in reading)
+    left = [at for at, dtype in zip(reading, dtypes, strict=True) if dtype in _FLOATS]
+    users: dict[int, list[int]] = defaultdict(list)
+    for at in range(len(graph)) if left else ():
+        for source, _ in graph.sources(at):
+            users[source].append(at)
+    seen = set(left)
+    while left:
+        node = left.pop()
+        yield graph.names[node]
+        new = set(users[node]) - seen
+        seen |= new
+        left += sorted(new)
 
 
 def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:

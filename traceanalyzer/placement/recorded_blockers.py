@@ -14,7 +14,7 @@ from traceanalyzer.capture_file.document import (
     Signature,
 )
 from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind, Link
-from traceanalyzer.placement.calls import functions_of_steps
+from traceanalyzer.placement.calls import functions_of_steps, nodes_of_models
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_tables import InputTypesError
 from traceanalyzer.placement.kernel_types import all_on_host
@@ -53,6 +53,7 @@ class BlockerRecords:
         self._registry = registry
         self._uses = VariableUses(capture_file)
         self._of_steps = functions_of_steps(capture_file)
+        self._of_models = nodes_of_models(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
         """Yield an eager op's blocker with recorded facts, once for each scope that caused it."""
@@ -79,6 +80,7 @@ class BlockerRecords:
         site = self.node_site(placed, at)
         more: dict[str, Any] = {"link": self._link(placed, node, at)}
         more["for_step"] = placed.function in self._of_steps
+        more["of_model"] = site.name in self._of_models.get(placed.function, ())
         if site.type == "VarHandleOp" and site.given.get("dtype") == _WITHOUT_KERNEL:
             more["types"] = self._uses.types_of_node(graph, at, _WITHOUT_KERNEL)
         scopes: Sequence[tuple[Scope, str]] = ()

@@ -17,7 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.capture_file.document import SESSION, CaptureFile, is_session
-from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
+from traceanalyzer.placement.calls import (
+    functions_of_datasets,
+    functions_of_steps,
+    nodes_of_models,
+)
 from traceanalyzer.tables.arrays import (
     Flags,
     Ints,
@@ -128,7 +132,7 @@ def _reduces(plane: Plane, order: Ints) -> Flags:
 
 def with_recorded_functions(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the functions that only a capture file identifies."""
-    return _with_session_graphs(_with_functions_of_steps(host, capture_file), capture_file)
+    return _with_session_graphs(_with_functions_of_datasets(host, capture_file), capture_file)
 
 
 def _with_labels(
@@ -159,29 +163,34 @@ def _with_labels(
     )
 
 
-def _with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the dataset functions that compute part of a step.
+def _with_functions_of_datasets(host: HostOps, capture_file: CaptureFile) -> HostOps:
+    """Name the dataset functions that compute part of a step or of a model.
 
     A call is attributed to the smallest function with nodes for all of the call's ops. On a tie, a
     function that prepares input wins, because this is the usual case.
     """
-    of_steps = functions_of_steps(capture_file)
-    names_of_call = _calls_by_data(host) if of_steps else {}
+    of_steps, of_models = functions_of_steps(capture_file), nodes_of_models(capture_file)
+    named = of_steps | of_models.keys()
+    names_of_call = _calls_by_data(host) if named else {}
     if not names_of_call:
         return host
     nodes = _nodes(capture_file, functions_of_datasets(capture_file))
     function_of = {}
     for names in set(names_of_call.values()):
-        able = [(len(own), f in of_steps, f) for f, own in nodes.items() if names <= own]
+        able = [(len(own), f in named, f) for f, own in nodes.items() if names <= own]
         if able and min(able)[1]:
             function_of[names] = min(able)[2]
     found = {c: function_of[names] for c, names in names_of_call.items() if names in function_of}
     if not found:
         return host
     labels = _labels(set(found.values()), taken=host.function.values)
-    named = _with_labels(host, labels, found, keep_named=False)
-    is_old = named.function.codes < len(host.function.values)
-    return replace(named, in_pipeline=host.in_pipeline & is_old)
+    renamed = _with_labels(host, labels, found, keep_named=False)
+    prepares = renamed.in_pipeline.copy()
+    for code, label in enumerate(labels, len(host.function.values)):
+        own = of_models.get(labels[label])  # of other functions, each node
+        is_own = mask(own is None or op in own for op in host.names.op)[host.name]
+        prepares[(renamed.function.codes == code) & is_own] = False
+    return replace(renamed, in_pipeline=prepares)
 
 
 def _calls_by_data(host: HostOps) -> dict[int, frozenset[str]]:

@@ -156,7 +156,7 @@ def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:
 
 def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     """Return whether tf.data calls the op's function for an input pipeline."""
-    if blocker.call is not None or blocker.for_step:
+    if blocker.call is not None or blocker.for_step or blocker.of_model:
         return False
     return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
