@@ -94,13 +94,13 @@ def attribute(
 
 
 @contextmanager
-def contained(cause: str, failed: dict[str, str]) -> Iterator[None]:
-    """Catch an error that a cause raises and record it in `failed`; other causes still run."""
+def contained(part: str, failed: dict[str, str]) -> Iterator[None]:
+    """Catch an error that a part, such as a cause, raises and record it; other parts still run."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 - whatever it is
-        _log.exception("cause %s failed", cause)
-        failed[cause] = f"{type(error).__name__}: {error}"
+        _log.exception("%s failed", part)
+        failed[part] = f"{type(error).__name__}: {error}"
 
 
 def _matched(cpu_op: CpuOp, causes: Sequence[Cause], failed: dict[str, str]) -> list[_Matched]:

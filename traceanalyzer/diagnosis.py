@@ -1,7 +1,7 @@
 """Finds the causes of a run's CPU-placed ops, and counts the ops left unexplained."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -21,6 +21,7 @@ from traceanalyzer.run import Run, once_per_run
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 
+PREDICTION: Final = "the prediction for a machine with a GPU"
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
 NOT_RECORDED: Final = "not in the recorded part"
 # Settings that only move small ops: harmful only if a device waits for these ops.
@@ -65,6 +66,8 @@ class Diagnosis:
     #: The prediction for a machine with a GPU, if the run had none and a capture allows one.
     on_a_gpu: Prediction | None
     costs: Costs  #: the cost of ops per step
+    #: Parts that raised an error, with the error, such as the prediction.
+    failed_parts: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def stay_on_cpu(self) -> frozenset[str]:
@@ -129,6 +132,9 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     for finding in sorted(findings, key=lambda f: CERTAINTIES.index(f.certainty)):
         for op_id in finding.op_ids:
             explained.setdefault(op_id, finding.certainty)
+    there, failed_parts = None, dict[str, str]()
+    with contained(PREDICTION, failed_parts):
+        there = _on_a_gpu(run, applied, failed, rare, costs)
     on_cpu = cpu_ops(run)
     unexplained = on_cpu[~on_cpu["op_id"].isin(list(explained))]
     return Diagnosis(
@@ -139,8 +145,9 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
         unexplained=unexplained.sort_values("host_self_ps", ascending=False, kind="stable"),
         cpu_ops=analysis.cpu_ops,
         idle=analysis.idle,
-        on_a_gpu=_on_a_gpu(run, applied, rare, costs),
+        on_a_gpu=there,
         costs=costs,
+        failed_parts=failed_parts,
     )
 
 
@@ -160,13 +167,17 @@ def _outcomes(
 
 
 def _on_a_gpu(
-    run: Run, causes: Sequence[Cause], rare: Mapping[str, str], costs: Costs
+    run: Run,
+    causes: Sequence[Cause],
+    failed: dict[str, str],
+    rare: Mapping[str, str],
+    costs: Costs,
 ) -> Prediction | None:
     analysis = analyse_on_a_gpu(run)
     if analysis is None or analysis.machine is None:
         return None
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
-    found = attribute(run, every, causes, {}, analysis.idle.values())
+    found = attribute(run, every, causes, failed, analysis.idle.values())
     findings = [_judged(f, rare, costs) for f in found]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [capture_file for _, capture_file in run.captured]

@@ -1,6 +1,6 @@
 """Finds the limits of traces, which readers must know before they rely on a report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, TypeAlias
 
@@ -10,7 +10,7 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.recorded_run import recorded_part, were_cpus_taken
 from traceanalyzer.data_files import toml
 from traceanalyzer.format import counted, duration_text, listed
-from traceanalyzer.model import Health, Severity
+from traceanalyzer.model import Health, RuleStatus, Severity
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.run import Host, Run
@@ -25,14 +25,29 @@ _Remark: TypeAlias = tuple[Severity, str, str]  # severity, id, message
 _TEXTS: Final = toml("health.toml")
 _SEVERITIES: Final = ("error", "warning", "info")
 _OP_LEVEL: Final = 2
+_NONE: Final[Mapping[str, str]] = {}
 _MANY, _LONG = 20, 2000  # number and length of the profiler's messages
 _PS_PER_HOUR: Final = 3.6e15
 _NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest needs no warning
 
 
-def trace_health(run: Run) -> tuple[Health, ...]:
-    """Return the limits of the traces of a run, the most severe first."""
-    found = list(_of_run(run))
+def trace_health(
+    run: Run, outcomes: Iterable[RuleStatus] = (), failed_parts: Mapping[str, str] = _NONE
+) -> tuple[Health, ...]:
+    """Return the limits of the traces of a run and of its report, the most severe first.
+
+    Args:
+        run: The run.
+        outcomes: What came of each cause.
+        failed_parts: Parts of the report that raised an error, with the error.
+    """
+    found = [
+        _remark("cause_failed", title=each.title, reason=each.reason)
+        for each in outcomes
+        if each.status == "failed"
+    ]
+    found += [_remark("part_failed", part=p, reason=why) for p, why in failed_parts.items()]
+    found += _of_run(run)
     # What the host tracer leaves out of a TensorFlow program is not missing from these.
     skipped = "tracer_level" if compiled_ops(run) == len(run.ops) > 0 else ""
     for host in run.hosts:

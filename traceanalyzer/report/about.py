@@ -1,6 +1,6 @@
 """Builds the "About the trace" section: limits, devices, software, command, and glossary."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -8,8 +8,7 @@ import numpy as np
 
 from traceanalyzer.capture_file.recorded_run import shown_command
 from traceanalyzer.format import size_text
-from traceanalyzer.health import trace_health
-from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
+from traceanalyzer.model import DeviceInfo, Health, RunInfo, TfVersion
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.records import to_record
 from traceanalyzer.report.steps import steps_of
@@ -113,9 +112,9 @@ def _model(properties: dict[str, str]) -> str | None:
 # --- the last section of the page --------------------------------------------------------------
 
 
-def about(run: Run) -> b.Section:
-    """Return the "About the trace" section."""
-    health, info = health_lines(run), run_info(run)
+def about(run: Run, limits: Sequence[Health]) -> b.Section:
+    """Return the "About the trace" section, which begins with the limits of the trace."""
+    health, info = health_lines(run, limits), run_info(run)
     tf, level = info.tf_version, info.host_tracer_level
     source = (tf.source or "").replace("_", " ")
     rows: dict[str, b.Text] = {
@@ -140,7 +139,7 @@ def about(run: Run) -> b.Section:
     return b.Section(id="about", title="About the trace", blocks=blocks)
 
 
-def health_lines(run: Run) -> tuple[b.Text, ...]:
+def health_lines(run: Run, limits: Sequence[Health]) -> tuple[b.Text, ...]:
     """Return the trace's limits, most severe first. Omit the host's name if there is only one."""
     prefix = f"{run.hosts[0].name}: " if len(run.hosts) == 1 else ""
-    return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in trace_health(run))
+    return tuple(prose(sentence(e.message.removeprefix(prefix))) for e in limits)

@@ -1,12 +1,13 @@
 """Builds the report from a diagnosis: its data, limited in size, and its page."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pandas as pd
 
 from traceanalyzer import model as m
+from traceanalyzer.attribution import contained
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.changes import changes_of
 from traceanalyzer.costs import joint_cost, op_costs
@@ -27,6 +28,7 @@ from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US, us
 from traceanalyzer.version import VERSION
 
+_T = TypeVar("_T")
 _MAX_OPS: Final = 500  # ops of a finding
 _HARM_ORDER: Final = ("harmful", "harmless", "by_design")
 
@@ -36,29 +38,43 @@ def assemble(diagnosis: Diagnosis, *, is_whole: bool = False) -> m.Report:
     run, most = diagnosis.run, None if is_whole else _MAX_OPS
     steps = steps_of(run)
     by_id = run.ops.set_index("op_id", drop=False)
+    failed: dict[str, str] = {}
+
+    def made(name: str, make: Callable[[], _T], otherwise: _T) -> _T:
+        with contained(name, failed):
+            return make()
+        return otherwise
+
     report = m.Report(
         tool=m.ToolInfo(version=VERSION),
         run=run_info(run),
-        health=trace_health(run),
+        health=(),  # known in the end
         summary=_summary(diagnosis, steps),
         findings=_ranked(_finding(f, diagnosis, most) for f in diagnosis.findings),
-        changes=changes_of(diagnosis),
+        changes=made("the search for changes", lambda: changes_of(diagnosis), ()),
         unexplained=_unexplained(diagnosis.unexplained, diagnosis, most, is_measured=True),
         rules=diagnosis.outcomes,
         on_a_gpu=_on_a_gpu(diagnosis, most),
         steps=steps,
-        timeline=timeline(run),
-        transfer_graph=transfer_graph(run),
-        round_trips=round_trips(diagnosis, lambda op_ids: _ops(by_id.loc[list(op_ids)], run)),
+        timeline=made("the time of each device", lambda: timeline(run), None),
+        transfer_graph=made("the graph of transfers", lambda: transfer_graph(run), None),
+        round_trips=made(
+            "the search for round trips",
+            lambda: round_trips(diagnosis, lambda ids: _ops(by_id.loc[list(ids)], run)),
+            (),
+        ),
         round_trips_total=len(run.transfer_costs.round_trips),
-        memory=memory(run),
-        input_pipeline=input_pipeline(run),
-        myths=myths(run),
+        memory=made("the use of memory", lambda: memory(run), None),
+        input_pipeline=made("the input pipeline", lambda: input_pipeline(run), None),
+        myths=made("the list of common claims", lambda: myths(run), ()),
         tables=tables(diagnosis, most),
     )
-    page = page_of(diagnosis, report.changes, report)
+    page = page_of(diagnosis, report.changes, report, failed)
     verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))
-    return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
+    health = trace_health(run, diagnosis.outcomes, {**diagnosis.failed_parts, **failed})
+    return replace(
+        report, health=health, page=page, summary=replace(report.summary, verdict=verdict)
+    )
 
 
 def _summary(diagnosis: Diagnosis, steps: Steps) -> m.Summary:

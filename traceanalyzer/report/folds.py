@@ -9,12 +9,10 @@ from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.exclusions import MYTHS, myths
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
-from traceanalyzer.health import trace_health
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.about import health_lines
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import fill, prose, sentence, table_of, time
-from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US
 
 _NO_GPU: Final = "no_gpu_visible"
@@ -34,7 +32,7 @@ def folds(facts: PageFacts) -> b.Section | None:
         found.append(
             _fold("not-the-cause", f"Often suspected, but not the cause: {named}", bullets)
         )
-    found += [*(_checked(facts) if is_explained else ()), *_limits(facts.run)]
+    found += [*(_checked(facts) if is_explained else ()), *_limits(facts)]
     return b.Section(id="folds", title="Also checked", blocks=tuple(found)) if found else None
 
 
@@ -86,9 +84,7 @@ def _checked(facts: PageFacts) -> Iterator[b.Fold]:
     rows: list[dict[str, b.Cell]] = []
     for outcome in facts.diagnosis.outcomes:
         because = ""
-        if outcome.status == "failed":
-            because = f"the check failed: {outcome.reason}; please report this"
-        elif outcome.status == "silent" and outcome.cause not in possible:
+        if outcome.status == "silent" and outcome.cause not in possible:
             because = excluded.get(outcome.cause, not_found)
         if because:
             title = prose(cause_title(outcome.cause))
@@ -108,11 +104,11 @@ def _possible_causes(facts: PageFacts) -> set[str]:
     return {cause.partition("/")[0] for cause in found}
 
 
-def _limits(run: Run) -> Iterator[b.Fold]:
-    lines = health_lines(run)
+def _limits(facts: PageFacts) -> Iterator[b.Fold]:
+    lines = health_lines(facts.run, facts.health)
     if not lines:
         return
-    severe = sum(entry.severity != "info" for entry in trace_health(run))
+    severe = sum(entry.severity != "info" for entry in facts.health)
     warned = f" ({counted(severe, 'warning')})" if severe else ""
     yield b.Fold(
         summary=(f"Limits of this trace: {counted(len(lines), 'remark')}{warned}",),

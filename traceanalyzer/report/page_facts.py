@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -44,6 +44,7 @@ class PageFacts:
 
     diagnosis: Diagnosis
     changes: tuple[Change, ...] = ()
+    failed_parts: dict[str, str] = field(default_factory=dict)  #: of the report, with the errors
 
     @property
     def run(self) -> Run:
@@ -98,8 +99,9 @@ class PageFacts:
 
     @cached_property
     def health(self) -> tuple[Health, ...]:
-        """The limits of the trace and of the diagnosis, the most severe first."""
-        return trace_health(self.run)
+        """The limits of the trace and the report, known once all other sections are made."""
+        failed = {**self.diagnosis.failed_parts, **self.failed_parts}
+        return trace_health(self.run, self.diagnosis.outcomes, failed)
 
     @property
     def gpu_work_lost(self) -> ProfilerMessage | None:
