@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Function, Tracing
 from traceanalyzer.format import listed
 from traceanalyzer.trace.xplane import ProfileOptions
 
@@ -238,6 +238,7 @@ class CaptureFile:
     attributes: tuple[Attributes, ...] = ()  #: the distinct sets
     definitions: tuple[Definition, ...] = ()
     functions: tuple[Function, ...] = ()
+    tracings: tuple[Tracing, ...] = ()  #: in the order of time; of a function, not all of very many
     signatures: tuple[Signature, ...] = ()
     resources: tuple[Resource, ...] = ()  #: that eager ops made or used
     kernels: tuple[RegisteredKernel, ...] = ()  #: of other libraries' ops

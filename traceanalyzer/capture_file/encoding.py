@@ -192,7 +192,7 @@ def _indices(c: CaptureFile) -> Iterator[tuple[str, int, Collection[int]]]:
     """Yield the name of a pool, the lowest valid index, and the indices to check."""
     frames = [*(scope.frame for scope in c.scopes), *(choice.frame for choice in c.visibility)]
     frames += [at for s in c.signatures for at in (s.frame, s.scope_frame, s.library)]
-    frames += [error.handler for error in c.errors]
+    frames += [*(error.handler for error in c.errors), *(each.frame for each in c.tracings)]
     yield "frames", UNKNOWN, frames
     yield "frames", 0, [*c.chosen, *(at for error in c.errors for at in error.raised)]
     for definition in c.definitions:

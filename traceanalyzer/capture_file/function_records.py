@@ -110,6 +110,35 @@ class Function:
     instances: tuple[Instance, ...]  #: in order of time; arguments on other devices make another
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """An argument of a Python function, for which TensorFlow traced the function."""
+
+    name: str
+    #: `tensor`; `value`, a Python value that the graph contains; or `object`, any other.
+    kind: str
+    text: str  #: `float32[64,128]`, the value, or the class of the object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tracing:
+    """One trace of a Python function."""
+
+    name: str  #: of the graph that it made, as in traces
+    number: int  #: how often functions of this code were traced so far, from 1
+    object: int  #: the number of the `tf.function`; another one for each that the program makes
+    code: str  #: name of the Python function
+    file: str
+    line: int  #: where the function is defined
+    frame: int  #: the user's line that called it; -1 if unknown
+    arguments: tuple[Argument, ...] = ()
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """The place of the function's code."""
+        return self.file, self.line, self.code
+
+
 def split_input(text: str) -> tuple[str, int]:
     """Split a NodeDef's input into a node name (^name for a control edge) and an output number."""
     name, _, output = text.partition(":")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traceanalyzer.changes.retracing import retracing_changes
 from traceanalyzer.changes.saving import LEAST, Savings, at_most
 from traceanalyzer.data_files import toml
 from traceanalyzer.diagnosis import RAN_ONCE, Diagnosis
@@ -46,10 +47,12 @@ def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
     """Return the worthwhile changes that do not move ops."""
     ops = diagnosis.run.ops
     placements = ops["placement"][ops["role"] == Role.COMPUTE].astype(str)
+    retraced = retracing_changes(diagnosis.run)
     if placements.str.startswith("xla").all():
-        return []
+        return retraced
     steps = [step for host in diagnosis.run.hosts for step in _steps(host)]
     return [
+        *retraced,
         *_input(diagnosis, steps),
         *_copied_batches(steps),
         *_callbacks(diagnosis, savings),

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from traceanalyzer.check.budget import Accepted, Budget, Forbidden, Limits
 from traceanalyzer.compare.matching import match
-from traceanalyzer.compare.reports import findings_of
+from traceanalyzer.compare.reports import findings_of, retraced_of
 from traceanalyzer.compare.step_times import compared_step_times, cpus_taken, why_not_compared
 from traceanalyzer.format import counted, duration, percent_text, series, share
 from traceanalyzer.model import FindingRecord, Report, Unexplained
@@ -205,6 +205,11 @@ def _against(report: Report, base: Report, counting: Sequence[FindingRecord]) ->
     for finding in counting:
         if finding.harm == "harmful" and finding.id not in before:
             yield _of(finding, report, "baseline", f"not in the baseline: {finding.title}")
+    retraced = retraced_of(report)
+    for key in retraced.keys() - retraced_of(base).keys():
+        found = retraced[key]
+        place = found.place or (None, None)
+        yield Breach("baseline", f"not in the baseline: {found.detail}", *place)
     change = compared_step_times(base, report)
     if change is not None and change.is_seen and change.low > 0:
         times = " instead of ".join(str(duration(us)) for us in (change.new_us, change.base_us))

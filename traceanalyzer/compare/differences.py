@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from traceanalyzer.compare.matching import ComparedOp, Matching, match, without_numbers
-from traceanalyzer.compare.reports import findings_of
+from traceanalyzer.compare.reports import findings_of, retraced_of
 from traceanalyzer.compare.shapes import changed_batches, changed_shapes
 from traceanalyzer.compare.step_times import (
     StepTimeChange,
@@ -77,6 +77,7 @@ def compare(base: Report, new: Report) -> Comparison:
     found = (
         *_moved(matching.pairs, base, new),
         *_findings(matching, base, new),
+        *_retraced(base, new),
         *_types(matching.pairs),
         *(Difference("shapes", text) for text in changed_batches(base, new)),
         *(Difference("shapes", *each) for each in changed_shapes(matching.pairs)),
@@ -245,6 +246,13 @@ def _findings(matching: Matching, base: Report, new: Report) -> Iterator[Differe
             elif run == "new" and other[key].harm != finding.harm:
                 text = f"Now {finding.harm} instead of {other[key].harm}: {finding.title}"
                 yield Difference("finding", text, names)
+
+
+def _retraced(base: Report, new: Report) -> Iterator[Difference]:
+    before, after = (retraced_of(report) for report in (base, new))
+    for run, own, other in (("new", after, before), ("base", before, after)):
+        for key in own.keys() - other.keys():
+            yield Difference("finding", f"Only in the {run} run: {own[key].detail}")
 
 
 def _differs(before: float, after: float) -> bool:

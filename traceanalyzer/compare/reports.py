@@ -17,6 +17,7 @@ from traceanalyzer.model import (
     TraceWhere,
     Where,
 )
+from traceanalyzer.model.changes import Change
 
 _LARGEST_BYTES: Final = 1 << 30
 _AGAIN: Final = "write the report with `traceanalyzer report PATH --json FILE`"
@@ -75,6 +76,11 @@ def findings_of(report: Report) -> dict[str, FindingRecord]:
     there = report.on_a_gpu
     predicted = () if there is None else there.findings
     return {finding.id: finding for finding in (*report.findings, *predicted)}
+
+
+def retraced_of(report: Report) -> dict[str, Change]:
+    """Return the changes about functions that are traced again and again, by id."""
+    return {change.id: change for change in report.changes if change.kind == "retracing"}
 
 
 def report_of(

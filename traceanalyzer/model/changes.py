@@ -17,6 +17,7 @@ Kind: TypeAlias = Literal[
     "gpu",  # make a GPU visible
     "input",  # a faster input pipeline
     "sync",  # fewer values read back
+    "retracing",  # fewer graphs built
     "runtime",  # less work of Python and the TensorFlow runtime
 ]
 Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]

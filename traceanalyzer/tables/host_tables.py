@@ -17,6 +17,7 @@ from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import Joined, join_eager, join_graphs, join_rows
 from traceanalyzer.tables.occurrences import OpOccurrences, gather_occurrences
 from traceanalyzer.tables.ops import op_rows
+from traceanalyzer.tables.preparation import NO_CALLS, python_calls
 from traceanalyzer.tables.program_graphs import GraphFinder
 from traceanalyzer.tables.recording import TracerFacts, gpu_names, tracer_facts
 from traceanalyzer.tables.schema import ALLOCATIONS
@@ -49,6 +50,9 @@ class HostTables:
     stages: pd.DataFrame = field(
         default_factory=lambda: NO_STAGES
     )  #: stages of its input pipelines
+    python_calls: pd.DataFrame = field(
+        default_factory=lambda: NO_CALLS
+    )  #: calls of functions in Python; see `preparation.python_calls`
     pipelines: Pipelines = NO_PIPELINES  #: when elements were requested and stages worked
 
 
@@ -99,6 +103,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         steps=of_host(step_rows(trace, host, device, threads)),
         facts=facts,
         threads=threads,
+        python_calls=python_calls(host),
         joined=joined,
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,

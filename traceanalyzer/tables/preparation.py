@@ -15,9 +15,22 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.tables.arrays import Flags, Ints, flags_at, innermost, mask, matches, named_like
+from traceanalyzer.tables.arrays import (
+    Flags,
+    Ints,
+    by_line,
+    distinct_rows,
+    flags_at,
+    innermost,
+    is_outermost,
+    mask,
+    matches,
+    named_like,
+)
+from traceanalyzer.tables.functions import base_and_counter
 from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import (
     CALL_STAT,
@@ -30,10 +43,61 @@ from traceanalyzer.tables.vocabulary import (
 )
 
 _NO_STATE: Final = -1
+_XLA: Final = "-xla"  # the end of the stat of a function with `jit_compile=True`
+NO_CALLS: Final = pd.DataFrame(
+    {
+        **dict.fromkeys(("function", "definition"), pd.Series([], dtype=object)),
+        **dict.fromkeys(("start_ps", "end_ps", "traces"), pd.Series([], dtype="int64")),
+        **dict.fromkeys(("is_traced", "is_xla"), pd.Series([], dtype=bool)),
+    }
+)
 
 
-def traced_calls(host: HostOps) -> Ints:
-    """Return the events of calls in which Python traced a function."""
+def python_calls(host: HostOps) -> pd.DataFrame:
+    """Return the outermost calls of functions in Python, by thread, then by time.
+
+    Columns: `function` (Python's name), `definition` (the full name of the graph that ran, "" if
+    unknown), `start_ps`, `end_ps`, `is_traced` (whether the function was traced in this call),
+    `is_xla` (whether XLA compiles it), and `traces` (how often it was traced so far, 0 if unknown).
+    """
+    plane = host.plane
+    kinds = plane.strings(CALL_STAT)
+    event = by_line(plane, np.flatnonzero(kinds.present))
+    event = event[is_outermost(plane, event)]
+    kind, count = kinds.take(event), plane.integers("tracing_count", event)
+    names = np.array([*plane.names, ""], object)
+    return pd.DataFrame(
+        {
+            "function": names[plane.name_of[event]],
+            "definition": _definitions(host, event, names),
+            "start_ps": plane.start_ps[event],
+            "end_ps": plane.end_ps[event],
+            "is_traced": matches(kind, lambda text: text.startswith(TRACED)),
+            "is_xla": matches(kind, lambda text: text.endswith(_XLA)),
+            "traces": np.where(count.present, count.values, 0),
+        }
+    )
+
+
+def _definitions(host: HostOps, event: Ints, names: NDArray[np.object_]) -> NDArray[np.object_]:
+    """Return the full name of the graph that each call of a Python function ran, or ""."""
+    plane, found = host.plane, np.full(len(event), "", object)
+    calls = np.flatnonzero(host.names.kind[plane.name_of] == Kind.FUNCTION_CALL)
+    around = innermost(plane, host.order, flags_at(event, len(plane)))[calls]
+    calls, around = calls[around >= 0], around[around >= 0]
+    name_of, caller_of = plane.name_of[calls], plane.name_of[around]
+    pairs, of_pair = distinct_rows([name_of, caller_of])
+    own = [
+        base_and_counter(called := str(host.names.op[name]))[0] == names[caller] and called
+        for name, caller in of_pair.tolist()
+    ]
+    defined = np.array([called or "" for called in own], object)[pairs]
+    place = pd.Series(np.arange(len(event)), event).reindex(around).to_numpy()
+    found[place[defined != ""]] = defined[defined != ""]
+    return found
+
+
+def _traced_calls(host: HostOps) -> Ints:
     by_python = host.plane.strings(CALL_STAT)
     traced: Ints = np.flatnonzero(matches(by_python, lambda text: text.startswith(TRACED)))
     return traced
@@ -48,7 +112,7 @@ def label_preparation(
     """
     plane, order = host.plane, host.order
     kind = host.names.kind[plane.name_of]
-    is_traced = flags_at(traced_calls(host), len(plane))
+    is_traced = flags_at(_traced_calls(host), len(plane))
     compiles = _compiles(host)
     if not (is_traced.any() or compiles.any()):
         return
