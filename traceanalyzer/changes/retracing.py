@@ -30,7 +30,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = toml("changes/data/retracing.toml")
 
 @dataclass(frozen=True, kw_only=True)
 class _Difference:
-    """What differed between successive traces of a function."""
+    """The difference between successive traces of a function."""
 
     case: str  #: of `retracing.toml`
     argument: str = ""
