@@ -29,7 +29,7 @@ _TEXTS: Final[dict[str, dict[str, str]]] = toml("changes/data/retracing.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Difference:
+class _Varying:
     """The difference between successive traces of a function."""
 
     case: str  #: of `retracing.toml`
@@ -114,21 +114,21 @@ def _call_line(records: Sequence[Tracing], capture_file: CaptureFile | None) -> 
     return capture_file.frame(frames.most_common(1)[0][0])
 
 
-def _difference(records: Sequence[Tracing], *, is_xla: bool) -> _Difference:
+def _difference(records: Sequence[Tracing], *, is_xla: bool) -> _Varying:
     pairs = [(a, b) for a, b in pairwise(records) if b.number == a.number + 1]
     if len(pairs) < _FEWEST - 1:
-        return _Difference(case="unknown")
+        return _Varying(case="unknown")
     if 2 * sum(a.object != b.object for a, b in pairs) > len(pairs):
-        return _Difference(case="function", is_only=True)
+        return _Varying(case="function", is_only=True)
     found = [dict(_differing(a, b)) for a, b in pairs]
     counts = Counter(each for arguments in found for each in arguments.items())
     if not counts:
-        return _Difference(case="unknown_recorded")
+        return _Varying(case="unknown_recorded")
     (argument, case), most = counts.most_common(1)[0]
     examples = _examples(records, argument)
     is_only = most == len(pairs) and all(len(arguments) == 1 for arguments in found)
     case = "shape_xla" if case == "shape" and is_xla else case
-    return _Difference(case=case, argument=argument, examples=examples, is_only=is_only)
+    return _Varying(case=case, argument=argument, examples=examples, is_only=is_only)
 
 
 def _differing(a: Tracing, b: Tracing) -> Iterator[tuple[str, str]]:
