@@ -10,7 +10,7 @@ import pytest
 import traceanalyzer as ta
 from tests.traces import Event, call, event, host, line, ref, us, write, xspace
 from traceanalyzer.capture_file.document import CaptureFile, Frame
-from traceanalyzer.capture_file.function_records import Argument, Tracing
+from traceanalyzer.capture_file.function_records import TracedArgument, Tracing
 from traceanalyzer.changes import Change, changes_of
 from traceanalyzer.check.breaches import breaches
 from traceanalyzer.check.budget import Budget
@@ -47,7 +47,7 @@ def tracing(number: int, *arguments: tuple[str, str, str], of: int = 0) -> Traci
         file="model.py",
         line=7,
         frame=0,
-        arguments=tuple(Argument(name=n, kind=k, text=t) for n, k, t in arguments),
+        arguments=tuple(TracedArgument(name=n, kind=k, text=t) for n, k, t in arguments),
     )
 
 

@@ -111,7 +111,7 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Argument:
+class TracedArgument:
     """An argument of a Python function, for which TensorFlow traced the function."""
 
     name: str
@@ -131,7 +131,7 @@ class Tracing:
     file: str
     line: int  #: where the function is defined
     frame: int  #: the user's line that called it; -1 if unknown
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[TracedArgument, ...] = ()
 
     @property
     def place(self) -> tuple[str, int, str]:

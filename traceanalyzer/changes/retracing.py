@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.document import CaptureFile, Frame
-from traceanalyzer.capture_file.function_records import Argument, Tracing
+from traceanalyzer.capture_file.function_records import TracedArgument, Tracing
 from traceanalyzer.changes.saving import LEAST, at_most
 from traceanalyzer.data_files import toml
 from traceanalyzer.findings import finding_id
@@ -140,7 +140,7 @@ def _differing(a: Tracing, b: Tracing) -> Iterator[tuple[str, str]]:
             yield now.name, _how(was, now)
 
 
-def _how(was: Argument, now: Argument) -> str:
+def _how(was: TracedArgument, now: TracedArgument) -> str:
     if was.kind != now.kind or now.kind == "object":
         return "object"
     if now.kind == "value":
