@@ -47,7 +47,9 @@ def applied(program: LabelledProgram) -> Applied:
     changed = recorded(LabelledProgram(patched(program.path, edited)))
     after = changed.run()
     still = _on_cpu(after)
-    left = {each.title: _on_cpu(before, each.op_ids) & still for each in edited}
+    # Some need another change, too, which may have no edit.
+    others = {id_ for each in every if not each.edits for id_ in each.op_ids}
+    left = {each.title: _on_cpu(before, {*each.op_ids} - others) & still for each in edited}
     return Applied(
         all_changes=every,
         changes=edited,

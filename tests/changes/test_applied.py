@@ -39,6 +39,44 @@ def test_the_edits_of_a_small_program_move_its_ops_and_keep_its_results(
     assert found.printed_after == found.printed_before != ""
 
 
+_NO_DIFF: Final = """
+import tensorflow as tf
+
+visits = tf.Variable([0, 0])
+rooms = tf.constant([1, 2])
+prices = tf.constant([1, 2], tf.int64)
+
+
+def product(a, b):
+    return tf.matmul(a, b)
+
+
+@tf.function
+def step(x):
+    visits.assign_add([1, 2])
+    total = tf.math.bincount(rooms, weights=prices)
+    best = tf.math.segment_sum(prices * 2**53 + 1, [0, 0])
+    return product(x, x), product(tf.cast(x, tf.float32), tf.ones([2, 2])), total, best
+
+
+for _ in range(2):
+    step(tf.ones([2, 2], tf.int32))
+    print((visits + rooms).numpy())
+"""
+
+
+def test_lines_that_another_dtype_may_break_have_no_diff(tmp_path: Path) -> None:
+    """An eager op adds to a variable; a function gets several dtypes; weights; large values."""
+    path = tmp_path / "train.py"
+    path.write_text(_NO_DIFF.removeprefix("\n"), encoding="utf-8")
+
+    found = only_found(LabelledProgram(path)).all_changes
+
+    places = {change.place[1] for change in found if change.place}
+    assert {3, 9, 15, 16} <= places
+    assert not [change.title for change in found if change.edits]
+
+
 _LABELLED: Final = {p.name: p for p in (*PROGRAMS, *HELD_OUT, *QUESTIONS)}
 _EXPECTED: Final = tomllib.loads(
     Path(__file__).with_name("labelled.toml").read_text(encoding="utf-8")

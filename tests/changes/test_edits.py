@@ -7,7 +7,13 @@ import pytest
 from tests.capture_files import Book
 from traceanalyzer.capture_file.source_lines import FileStatements
 from traceanalyzer.changes import Edit
-from traceanalyzer.changes.edits import device_edit, op_edit, unhiding_edit, variable_edits
+from traceanalyzer.changes.edits import (
+    OpAdvice,
+    device_edit,
+    op_edit,
+    unhiding_edit,
+    variable_edits,
+)
 from traceanalyzer.changes.source import Sources
 
 
@@ -97,7 +103,7 @@ def test_without_soft_placement_the_scope_requests_nothing() -> None:
         ('w = self.add_weight(shape=(), dtype="int32", name="n")',
          'w = self.add_weight(shape=(), dtype="int64", name="n")'),
         ("KIND = tf.int32\nv = tf.Variable(tf.zeros([9], KIND))",
-         "KIND = tf.int64\nv = tf.Variable(tf.zeros([9], KIND))"),
+         'KIND = tf.int32\nv = tf.Variable(tf.zeros([9], "int64"))'),
         ("a, b = tf.Variable(1), tf.Variable(2)", None),
         ("v = made()", None),
     ],
@@ -122,14 +128,23 @@ def test_a_variable_has_another_dtype(before: str, after: str | None) -> None:
         ("y = tf.matmul(tf.cast(a, tf.int32), b)", "BatchMatMulV2",
          "x = tf.cast(x, tf.float32)\ny = tf.cast(y, tf.float32)", "",
          "y = tf.matmul(tf.cast(a, tf.float32), tf.cast(b, tf.float32))"),
-        ("sparse_dense_matmul(s, b=m)", "SparseTensorDenseMatMul",
+        ("tf.sparse.sparse_dense_matmul(s, b=m)", "SparseTensorDenseMatMul",
          "a_values = tf.cast(a_values, tf.float32)\nb = tf.cast(b, tf.float32)", "",
-         "sparse_dense_matmul(tf.cast(s, tf.float32), b=tf.cast(m, tf.float32))"),
+         "tf.sparse.sparse_dense_matmul(tf.cast(s, tf.float32), b=tf.cast(m, tf.float32))"),
         ("y = tf.image.resize(img, size).numpy()", "ResizeBilinear",
          "images = tf.cast(images, tf.float32)", "",
          "y = tf.image.resize(tf.cast(img, tf.float32), size).numpy()"),
         ("y = tf.gather_nd(x, at)", "GatherNd", 'bad_indices_policy="IGNORE"', "",
          'y = tf.gather_nd(x, at, bad_indices_policy="IGNORE")'),
+        ("v.assign_add(tf.math.bincount(x, dtype=tf.int64))", "DenseBincount", "dtype=tf.int32",
+         "int64", "v.assign_add(tf.cast(tf.math.bincount(x, dtype=tf.int32), tf.int64))"),
+        ("y = tf.math.bincount(x, None, 2, 9, tf.int64)", "DenseBincount", "dtype=tf.int32",
+         "int64", "y = tf.cast(tf.math.bincount(x, None, 2, 9, tf.int32), tf.int64)"),
+        ("y = tf.math.bincount(x, weights=w)", "DenseBincount", "dtype=tf.int32", "int64", None),
+        ("y = tf.math.bincount(x, **how)", "DenseBincount", "dtype=tf.int32", "int64", None),
+        ("y = keras.ops.bincount(x)", "DenseBincount", "dtype=tf.int32", "int64", None),
+        ("a, b = tf.math.top_k(x, 1)", "TopKV2", "input = tf.cast(input, tf.float64)", "int32",
+         None),
         ("y = tf.matmul(a, tf.matmul(b, c))", "MatMul",
          "a = tf.cast(a, tf.float32)\nb = tf.cast(b, tf.float32)", "", None),
         ("y = layer(x)", "Mean", "input = tf.cast(input, tf.float32)", "", None),
@@ -139,7 +154,9 @@ def test_a_variable_has_another_dtype(before: str, after: str | None) -> None:
 def test_the_line_of_an_op_applies_the_advice(
     before: str, op: str, code: str, result: str, after: str | None
 ) -> None:
-    edit = op_edit(sources(before, 1), "train.py", 1, op, code, result)
+    text = f"{before}\ntf.print(y)"
+    advice = OpAdvice(op=op, code=code, result=result)
+    edit = op_edit(sources(text, 1, 2), "train.py", 1, advice)
 
     assert (None if edit is None else edited(before, edit)) == after
 

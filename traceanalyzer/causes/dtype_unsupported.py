@@ -29,8 +29,9 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
-# Ops whose `T` an argument of their Python function chooses: `tf.math.bincount` makes the weights.
-_COUNTS: Final = frozenset({"Bincount", "DenseBincount", "RaggedBincount", "SparseBincount"})
+# Ops whose `T` an argument of their Python function chooses, which makes the weights.
+_BINCOUNT: Final = "tf.math.bincount"
+_COUNTS: Final = frozenset({"Bincount", "DenseBincount", "RaggedBincount"})
 _STRINGS: Final = HOST_WORK["strings"].fix
 _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
@@ -133,8 +134,9 @@ def _as_dtype(ops: BlockedOps, attribute: str, dtype: str, target: Target) -> Fi
     makes_weights = op in _COUNTS and attribute == "T"
     if makes_weights or not inputs:
         code = f"{'dtype' if makes_weights else attribute}=tf.{new}"
-        given = {"code": code, "type": op, "old": old, "loss": loss}
-        return fix("dtype_unsupported/argument", checked=not makes_weights, **given)
+        name = f"`{_BINCOUNT}`" if makes_weights else op
+        given = {"code": code, "type": name, "old": old, "loss": loss}
+        return fix("dtype_unsupported/argument", checked=True, **given)
     definition = definition_of(op)
     outputs = () if definition is None else definition.outputs
     is_output = any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)

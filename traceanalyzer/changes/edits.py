@@ -3,9 +3,11 @@
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from traceanalyzer.changes.source import (
+    TENSORFLOW,
     ParsedStatement,
     Sources,
     Span,
@@ -89,11 +91,9 @@ def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[
     value = argument(call, 0, "initial_value") if name_of(call).startswith("Variable") else None
     given = [argument(call, None, "dtype"), None if value is None else _dtype_argument(value)]
     dtypes = [each for each in given if each is not None]
-    if dtypes:
-        defined = sources.constant(file, dtypes[0])
-        source, dtypes = (source, dtypes) if defined is None else (defined[0], [defined[1]])
+    if dtypes:  # not where a constant defines it: other lines may use that
         spans = [span for each in dtypes for span in _retyped(source, each, dtype)]
-        return (source.edited(*spans),) if spans or defined else ()
+        return (source.edited(*spans),) if spans else ()
     is_maker = isinstance(value, ast.Call) and name_of(value) in _DTYPE_AT
     if value is None or isinstance(value, _LITERALS) or is_maker:
         maker = value if isinstance(value, ast.Call) else call
@@ -101,8 +101,8 @@ def variable_edits(sources: Sources, file: str, line: int, dtype: str) -> tuple[
         has_root = root in {"tf", "np", "numpy", "tensorflow"}
         spelled = f"{root}.{dtype}" if has_root else f'"{dtype}"'
         return (source.appended(maker, f"dtype={spelled}"),)
-    root = root_of(call.func)
-    if not root or isinstance(value, ast.Starred):
+    root = sources.tensorflow(file)
+    if not root or _is_unpacked(call) or isinstance(value, ast.Lambda):
         return ()
     return (source.edited(*around(value, f"{root}.cast(", f", {root}.{dtype})")),)
 
@@ -138,9 +138,11 @@ def combined_edit(sources: Sources, other: VariableUse, dtype: str) -> tuple[Edi
     if isinstance(given, _LITERALS) or (other.is_constant and not isinstance(given, ast.Call)):
         return None, True
     old = _dtype_argument(given)
-    if old is not None and not isinstance(old, ast.Name):
+    if old is not None:
         return source.edited(*_retyped(source, old, dtype)), True
-    return source.edited(*around(given, "tf.cast(", f", tf.{dtype})")), True
+    root = sources.tensorflow(other.place[0])
+    edit = source.edited(*around(given, f"{root}.cast(", f", {root}.{dtype})")) if root else None
+    return edit, edit is not None
 
 
 def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr]:
@@ -159,50 +161,105 @@ def _combining(source: ParsedStatement, other: VariableUse) -> Sequence[ast.expr
     return [each for each in found if each is not None]
 
 
-def op_edit(  # noqa: PLR0911, PLR0913, PLR0917 - a line and what to do there
-    sources: Sources, file: str, line: int, op: str, advice: str, result: str = ""
-) -> Edit | None:
+@dataclass(frozen=True, kw_only=True)
+class OpAdvice:
+    """What to change in the call that creates an op."""
+
+    op: str
+    #: `x = tf.cast(x, tf.float32)` for each input to cast, or `argument=value`.
+    code: str
+    #: The dtype to cast the result back to, as Python spells it; "" if the result keeps its dtype.
+    result: str = ""
+
+
+def op_edit(sources: Sources, file: str, line: int, advice: OpAdvice) -> Edit | None:
     """Return the edit that applies a cause's advice to the line that creates an op, if possible.
 
-    The advice is `x = tf.cast(x, tf.float32)` for each input to cast, or `argument=value`. `result`
-    is the dtype to cast the result back to, as Python spells it; "" for none.
+    The result keeps its dtype, so the edit fits whatever uses it.
     """
     source = sources.at(file, line)
-    if source is None:
+    maker = None if source is None else _maker(source, advice.op)
+    root = sources.tensorflow(file)
+    if source is None or maker is None or not root:
         return None
-    makers, value = _makers(source, op), _ARGUMENT.fullmatch(advice)
-    if value is not None:
-        calls = [maker for maker in makers if isinstance(maker, ast.Call)]
-        if len(calls) != 1:
-            return None
-        given = argument(calls[0], None, value["name"])
-        if given is not None:
-            return source.edited(over(given, value["value"]))
-        return source.appended(calls[0], advice)
-    casts = [_CAST.fullmatch(each) for each in advice.splitlines()]
-    if not casts or len(makers) != 1:
+    is_argument = _ARGUMENT.fullmatch(advice.code) is not None
+    spans = (_argument if is_argument else _casts)(source, maker, advice, root)
+    if not spans:
         return None
-    (maker,) = makers
-    root = root_of(maker.func) if isinstance(maker, ast.Call) else ""
-    root = root if root in {"tf", "tensorflow"} else "tf"
-    spans: list[Span] = []
-    for cast in casts:
-        given = None if cast is None else _input(maker, op, cast["name"])
-        if cast is None or given is None:
-            return None
-        old = _dtype_argument(given) if name_of(given) == "cast" else None
-        retyped = [] if old is None else list(_retyped(source, old, cast["dtype"]))
-        spans += retyped or around(given, f"{root}.cast(", f", {root}.{cast['dtype']})")
-    if result:
-        before, after = around(maker, f"{root}.cast(", f", {root}.{result})")
+    if advice.result:
+        before, after = around(maker, f"{root}.cast(", f", {root}.{advice.result})")
         spans = [before, *spans, after]
     return source.edited(*spans)
+
+
+def api_of(sources: Sources, file: str, line: int, op: str) -> str:
+    """Return the name of the function that a line calls to create an op, or ""."""
+    source = sources.at(file, line)
+    maker = None if source is None else _maker(source, op)
+    is_call = source is not None and isinstance(maker, ast.Call)
+    return source.text(maker.func) if is_call else ""  # type: ignore[union-attr]
+
+
+def _maker(source: ParsedStatement, op: str) -> ast.Call | ast.BinOp | None:
+    """Return the only call or operation of a statement that can create an op with one result."""
+    makers, definition = _makers(source, op), definition_of(op)
+    if any(isinstance(maker, ast.Call) and _is_unpacked(maker) for maker in makers):
+        return None
+    outputs = () if definition is None else definition.outputs
+    is_one = len(outputs) == 1 and not (outputs[0].number_attr or outputs[0].type_list_attr)
+    return makers[0] if is_one and len(makers) == 1 else None
+
+
+def _is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def _is_unpacked(call: ast.Call) -> bool:
+    """Return whether a call has arguments that its text does not show: `*args` or `**kwargs`."""
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return starred or any(each.arg is None for each in call.keywords)
+
+
+def _argument(
+    source: ParsedStatement, maker: ast.Call | ast.BinOp, advice: OpAdvice, root: str
+) -> list[Span]:
+    value = _ARGUMENT.fullmatch(advice.code)
+    known = _PYTHON["arguments"].get(advice.op, {})
+    overriding = _PYTHON["overriding"].get(advice.op, {}).items()
+    if value is None or not isinstance(maker, ast.Call) or value["name"] not in known:
+        return []
+    others = [argument(maker, at, name) for name, at in overriding]
+    if any(each is not None and not _is_none(each) for each in others):
+        return []
+    text = re.sub(r"^tf\b", root, value["value"])
+    given = argument(maker, known[value["name"]], value["name"])
+    if given is not None:
+        return [over(given, text)]
+    return [source.at_end(maker, f"{value['name']}={text}")]
+
+
+def _casts(
+    _: ParsedStatement, maker: ast.Call | ast.BinOp, advice: OpAdvice, root: str
+) -> list[Span]:
+    spans: list[Span] = []
+    for each in advice.code.splitlines():
+        cast = _CAST.fullmatch(each)
+        given = None if cast is None else _input(maker, advice.op, cast["name"])
+        if cast is None or given is None:
+            return []
+        old = _dtype_argument(given) if name_of(given) == "cast" else None
+        is_spelled = isinstance(old, ast.Attribute | ast.Constant)
+        retyped = over(old, f"{root}.{cast['dtype']}") if old is not None and is_spelled else None
+        whole = around(given, f"{root}.cast(", f", {root}.{cast['dtype']})")
+        spans += whole if retyped is None else [retyped]
+    return spans
 
 
 def _makers(source: ParsedStatement, op: str) -> list[ast.Call | ast.BinOp]:
     plain = _VERSION.sub("", op)
     names = {_CAPITAL.sub("_", plain).lower(), _PYTHON["functions"].get(plain, op), op, plain}
-    found: list[ast.Call | ast.BinOp] = [*source.calls(*names)]
+    calls = source.calls(*names)
+    found: list[ast.Call | ast.BinOp] = [c for c in calls if root_of(c.func) in TENSORFLOW]
     operators = {_PYTHON["operators"].get(name) for name in (op, plain)}
     operations = (node for node in source.nodes if isinstance(node, ast.BinOp))
     found += [node for node in operations if type(node.op).__name__ in operators]

@@ -11,11 +11,19 @@ from typing import Final, TypeAlias
 from traceanalyzer.capture_file.document import CaptureFile, library_of
 from traceanalyzer.causes import BlockedOps, Cause
 from traceanalyzer.causes.knowledge.finding_text import function_text, is_of_call, scope_text
-from traceanalyzer.changes.edits import combined_edit, device_edit, op_edit, variable_edits
+from traceanalyzer.changes.edits import (
+    OpAdvice,
+    api_of,
+    combined_edit,
+    device_edit,
+    op_edit,
+    variable_edits,
+)
+from traceanalyzer.changes.line_ops import attribute_values
 from traceanalyzer.changes.remedies import STRATEGY, Blocked, Remedies, Remedy, RemedyGroup
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
-from traceanalyzer.changes.variable_users import combinations
+from traceanalyzer.changes.variable_users import uses_of
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted, series
@@ -23,6 +31,7 @@ from traceanalyzer.model import Fix, SourceWhere
 from traceanalyzer.model.changes import Change, Edit, Effort, Place, Saving, with_distinct_ids
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, python_name
+from traceanalyzer.placement.retyping import keeps_result
 
 #: The edits of a change, and lines without an edit that must change too.
 _Edits: TypeAlias = "tuple[tuple[Edit, ...], tuple[Place, ...]]"
@@ -30,6 +39,7 @@ _NO_EDITS: Final[_Edits] = ((), ())
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library creates these ops: there is nothing to change in your code."
 # Causes whose changes other modules of this package make.
+_EXACT: Final = "int64"  # the dtype that a variable of int32 can have without any other change
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
 # with `Stage` on the GPU, it finds nothing.
@@ -114,28 +124,39 @@ class PlacementChanges:
         if group.remedy.kind == "scope":
             edit = device_edit(self.sources, *place, soft=self.is_soft)
         elif group.remedy.kind == "fix" and group.fixes:
-            blocker, advice = group.lead[0].blocker, group.fixes[0].code or ""
-            edit = op_edit(self.sources, *place, blocker.type, advice, _result_dtype(blocker))
+            edit = self._op_edit(place, group.lead[0].blocker, group.fixes[0].code or "")
         return _NO_EDITS if edit is None else ((edit,), ())
 
+    def _op_edit(self, place: Place, blocker: Blocker, code: str) -> Edit | None:
+        """Return the edit of the line that creates an op; None if values may get lost.
+
+        All ops of the line must have the blocking value: the edit is for all of them.
+        """
+        if len(blocker.attributes) != 1:
+            return None
+        ((name, value),) = blocker.attributes.items()
+        made = attribute_values(self.capture_files, place, blocker.type, name)
+        if not keeps_result(blocker.type, value, code) or any(each != value for each in made):
+            return None
+        advice = OpAdvice(op=blocker.type, code=code, result=_result_dtype(blocker))
+        return op_edit(self.sources, *place, advice)
+
     def _retyped(self, place: Place, dtype: str) -> _Edits:
+        """Return the edits for a variable's new dtype; only lines to edit if it may not fit."""
         edits = variable_edits(self.sources, *place, dtype)
-        if not edits:
-            return _NO_EDITS
-        constant = "" if edits[0].line == place[1] else edits[0].old[0].split("=")[0].strip()
+        uses = uses_of(self.capture_files, place, dtype)
         of_line = {(edit.file, edit.line): edit for edit in edits}
         also: list[Place] = []
-        for other in combinations(self.capture_files, place):
-            source = self.sources.at(*other.made_at) if other.made_at and constant else None
-            nodes = () if source is None else source.nodes
-            if any(isinstance(node, ast.Name) and node.id == constant for node in nodes):
-                continue
+        for other in uses.combined:
             edit, is_all = combined_edit(self.sources, other, dtype)
             if edit is not None and of_line.setdefault((edit.file, edit.line), edit) == edit:
                 continue
             if edit is not None or not is_all:
                 also.append(other.place)
-        return tuple(of_line.values()), tuple(dict.fromkeys(also))
+        if edits and uses.are_known and not also and dtype == _EXACT:
+            return tuple(of_line.values()), ()
+        lines = [*(at for at in of_line if at != place and edits), *also]
+        return (), tuple(dict.fromkeys(lines))
 
     def _change(
         self, group: RemedyGroup, edited: _Edits, of_op: Mapping[str, set[Remedy]]
@@ -185,13 +206,19 @@ class PlacementChanges:
             # Other fixes depend on a condition.
             it = "it" if len(group.types) == 1 else "them"
             replaced = f"Replace {group.few_types}, or run {it} outside the step"
-            return fix.title if fix.condition is None else replaced
+            return self._in_users_words(group, fix.title) if fix.condition is None else replaced
         library = group.lead[0].cpu_op.explanation.library
         if library is not None:
             return f"Avoid {group.few_types} in {library_of(library)}"
         if remedy.file:
             return f"Avoid {group.few_types}"
         return f"Move {group.few_types} to the GPU"
+
+    def _in_users_words(self, group: RemedyGroup, text: str) -> str:
+        """Return a text with the function that the line calls, instead of the type of its op."""
+        remedy, op = group.remedy, group.lead[0].blocker.type
+        api = api_of(self.sources, remedy.file, remedy.line, op)
+        return re.sub(rf"\b{re.escape(op)}\b", f"`{api}`", text) if api else text
 
     def _scope_title(self, group: RemedyGroup) -> str:
         calls = {

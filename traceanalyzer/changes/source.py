@@ -6,11 +6,13 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from traceanalyzer.capture_file.document import CaptureFile, Statement
 from traceanalyzer.model.changes import Edit, Place
 
+#: The names that programs import TensorFlow as.
+TENSORFLOW: Final = frozenset({"tf", "tensorflow"})
 _Position: TypeAlias = tuple[int, int]  # line and column
 Span: TypeAlias = tuple[_Position, _Position, str]
 """The start and end of a text, and its replacement."""
@@ -46,6 +48,16 @@ class Sources:
         source = self.at(file, line)
         calls = [] if source is None else source.calls(*names)
         return (source, calls[0]) if source is not None and len(calls) == 1 else None
+
+    def tensorflow(self, file: str) -> str:
+        """Return the name that a file uses for TensorFlow, or "" if no recorded line uses one."""
+        used = (
+            node.value.id
+            for source in dict.fromkeys(self._sources.get(file, {}).values())
+            for node in source.nodes
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        )
+        return next((name for name in used if name in TENSORFLOW), "")
 
     def of_strategy(self) -> Place | None:
         """Return the line that creates the program's `tf.distribute` strategy.
@@ -120,12 +132,16 @@ class ParsedStatement:
 
     def appended(self, call: ast.Call, argument: str) -> Edit:
         """Return the edit that adds an argument at the end of a call."""
+        return self.edited(self.at_end(call, argument))
+
+    def at_end(self, call: ast.Call, argument: str) -> Span:
+        """Return the span that adds an argument at the end of a call."""
         given = [*call.args, *call.keywords]
         if given:
             end = max(each[1] for each in map(_bounds, given))
-            return self.edited((end, end, f", {argument}"))
+            return (end, end, f", {argument}")
         line, column = _bounds(call)[1]
-        return self.edited(((line, column - 1), (line, column - 1), argument))
+        return ((line, column - 1), (line, column - 1), argument)
 
     def removed(self) -> Edit:
         """Return the edit that removes the statement or replaces it with `pass`."""

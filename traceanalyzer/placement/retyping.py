@@ -3,6 +3,7 @@
 A replacement must work in all TensorFlow versions from 2.12 on that have kernel tables.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
@@ -28,6 +29,7 @@ class Target(NamedTuple):
 
     dtype: str
     loss: str
+    is_exact: bool  #: whether it keeps all values
 
     @property
     def in_brackets(self) -> str:
@@ -45,6 +47,21 @@ TARGETS: Final = {
     dtype: tuple(Target(*each) for each in found)
     for dtype, found in toml("placement/data/retyping.toml")["targets"]["types"].items()
 }
+
+
+# Ops whose results are counts, at most as many as there are values.
+COUNTS: Final = frozenset({"Bincount", "DenseBincount", "HistogramFixedWidth", "RaggedBincount"})
+_POSITIONS: Final = frozenset({"ArgMax", "ArgMin"})
+_NEW_DTYPE: Final = re.compile(r"\btf\.(\w+)(?!\()\b")
+
+
+def keeps_result(op: str, old: Json, code: str) -> bool:
+    """Return whether code that changes a dtype, such as `dtype=tf.int32`, keeps all results."""
+    dtypes = {each for each in _NEW_DTYPE.findall(code) if each != "cast"}
+    exact = {python_name(each.dtype) for each in TARGETS.get(str(old), ()) if each.is_exact}
+    if op in COUNTS | _POSITIONS:  # below 2**31
+        exact |= {"int32"}
+    return dtypes <= exact
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
