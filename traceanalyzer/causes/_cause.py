@@ -35,6 +35,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     scope_text,
     types_at,
 )
+from traceanalyzer.causes.knowledge.inside_calls import caller_of
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.data_files import toml
 from traceanalyzer.findings import Finding, FindingText
@@ -72,6 +73,13 @@ class BlockedOps:
         """The library line that creates the first op, if libraries create all the ops."""
         lines = [op.explanation.library for op in self.ops]
         return None if None in lines else lines[0]
+
+    @property
+    def caller(self) -> str:
+        """The function of TensorFlow that creates all the ops inside, or ""."""
+        lines = [None if b.frame is None else b.frame.text for b in self.blockers]
+        found = {caller_of(b.type, at) for b, at in zip(self.blockers, lines, strict=True)}
+        return "" if "" in found else min(found)
 
     @property
     def fallback(self) -> tuple[str, ...]:

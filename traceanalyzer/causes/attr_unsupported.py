@@ -5,6 +5,7 @@ from typing import Final
 from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, fix
 from traceanalyzer.causes.knowledge.advice import around
 from traceanalyzer.causes.knowledge.finding_text import given_text, made_at, node_where, observed
+from traceanalyzer.causes.knowledge.inside_calls import fix_inside
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
@@ -44,6 +45,8 @@ def _fix(ops: BlockedOps) -> Fix:
     op_type, attributes = ops.blocker.type, ops.blocker.attributes
     if ops.library is not None:
         return around(op_type, ops.library)
+    if ops.caller:
+        return fix_inside(op_type, ops.caller)
     if _LABEL in attributes:
         return fix("attr_unsupported/remove_label")
     ((name, value), *more) = attributes.items()

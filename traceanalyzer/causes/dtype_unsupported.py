@@ -14,6 +14,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     observed,
     value_text,
 )
+from traceanalyzer.causes.knowledge.inside_calls import fix_inside
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
@@ -100,6 +101,8 @@ def _fixes(ops: BlockedOps, dtypes: set[str]) -> Iterator[Fix]:
     elif _is_of_variable(ops.blocker):
         (dtype,) = ops.blocker.attributes.values()
         yield from fixes_of_variables(str(dtype), ops.blockers)
+    elif ops.caller:
+        yield fix_inside(op_type, ops.caller)
     else:
         yield from _casts(ops) or (fix("dtype_unsupported/other_dtypes", type=op_type),)
 

@@ -10,6 +10,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     made_at,
     observed,
 )
+from traceanalyzer.causes.knowledge.inside_calls import fix_inside
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
@@ -50,4 +51,6 @@ def _fix(ops: BlockedOps, work: Advice | None) -> Fix:
         return found
     if work is not None:
         return work.fix
+    if ops.caller:
+        return fix_inside(op_type, ops.caller)
     return fix("no_gpu_kernel/no_substitute", type=op_type)

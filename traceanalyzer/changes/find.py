@@ -8,6 +8,7 @@ from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.changes.beside import changes_beside
 from traceanalyzer.changes.host_work import host_work_changes
+from traceanalyzer.changes.line_ops import ops_in_loops
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
 from traceanalyzer.changes.source import Sources
@@ -36,6 +37,7 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
         sources=sources,
         savings=savings,
         is_soft=all(map(_is_soft, capture_files)),
+        loops=ops_in_loops(run),
     )
     found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes)
     there = diagnosis.on_a_gpu

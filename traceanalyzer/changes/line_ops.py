@@ -1,9 +1,16 @@
-"""Finds the attributes of all ops that a line of the program creates, wherever they run."""
+"""Finds ops that a line of the program creates, wherever they run."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from traceanalyzer.capture_file.document import CaptureFile, Json
 from traceanalyzer.model.changes import Place
+from traceanalyzer.run import Run
+
+# In the names of ops that `tf.vectorized_map` runs in a loop, because it has no converter for an op
+# (ops/parallel_for/pfor.py).
+_LOOP: Final = "/pfor/while/"
 
 
 def attribute_values(
@@ -25,3 +32,14 @@ def attribute_values(
                     if frame is not None and (frame.file, frame.line) == place:
                         known = capture_file.attribute_set(graph.attributes[node])
                         yield known.get(attribute)
+
+
+def ops_in_loops(run: Run) -> Mapping[Place, list[str]]:
+    """Return the ids of the ops that `tf.vectorized_map` runs in loops, by its line."""
+    found: dict[Place, list[str]] = defaultdict(list)
+    ops = run.ops[run.ops["source_line"].notna()]
+    rows = ops[ops["name"].astype(str).str.contains(_LOOP, regex=False)]
+    columns = rows["source_file"].astype(str), rows["source_line"].astype(int), rows["op_id"]
+    for file, line, op_id in zip(*columns, strict=True):
+        found[file, line].append(str(op_id))
+    return found

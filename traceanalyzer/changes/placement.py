@@ -54,6 +54,7 @@ class PlacementChanges:
     sources: Sources
     savings: Savings
     is_soft: bool  #: whether TensorFlow drops requests for devices that an op cannot use
+    loops: Mapping[Place, Sequence[str]]  #: ids of the ops that a line runs in loops
     is_prediction: bool = False
 
     def of(
@@ -175,18 +176,22 @@ class PlacementChanges:
         if place is None and group.lead[0].cause.id == STRATEGY:
             place = self.sources.of_strategy()
         is_library = remedy.kind == "library"
+        # A change of the call that makes the loops saves all of their ops.
+        in_loops = [] if edits or place is None else self.loops.get(place, ())
+        in_loops = [op_id for op_id in in_loops if op_id not in set(op_ids)]
+        others = f", and {counted(len(in_loops), 'other')} in loops" if in_loops else ""
         return Change(
             id=_id(group),
             kind="library" if is_library else "edit",
             title=self._title(group),
-            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types)}",
+            detail=f"{counted(len(group.op_ids), 'op')}: {series(group.types)}{others}",
             place=(edits[0].file, edits[0].line) if edits else place,
             also=(*((edit.file, edit.line) for edit in edits[1:]), *also),
             edits=edits,
             instead="" if edits else _instead(group),
             why=_why(group),
             around=_advice(group, has_edits=bool(edits)),
-            saving=self._saving(op_ids, alone),
+            saving=self._saving([*op_ids, *in_loops], [*alone, *in_loops]),
             certainty=max(certainties, key=CERTAINTIES.index),
             effort="one line" if remedy.kind == "scope" else _effort(fixes, edits),
             is_verified=is_verified,
