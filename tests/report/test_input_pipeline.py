@@ -19,8 +19,8 @@ def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
     assert slow is not None
     assert slow.verdict == "too_slow"
     assert slow.text.startswith(
-        "The input pipeline is too slow on the CPU: a step waits 6.00 ms for input, 60 % of its "
-        "time (mean of 10 steps). The stage `Root::ParallelMapV2` is the bottleneck: "
+        "The input pipeline is too slow on the CPU. A step waits 6.00\xa0ms for input, 60.0\xa0% "
+        "of its time (mean of 10 steps). The stage `Root::ParallelMapV2` is the bottleneck: "
         "it is busy for 10.0 ms per step, and during 100 % of the wait. Its function runs PyFunc."
     )
     assert len(slow.stages.rows) == 3
@@ -33,8 +33,8 @@ def test_one_that_keeps_up_is_by_design(tmp_path: Path) -> None:
     fast = told(tmp_path, *made_ahead(10_000, 100, 6_000))
     assert fast is not None
     assert fast.text == (
-        "The input pipeline runs on the CPU by design, and it keeps up: a step waits 100 µs for "
-        "input, 1 % of its time (mean of 10 steps)."
+        "The input pipeline runs on the CPU by design, and it keeps up. A step waits 100\xa0µs for "
+        "input, 1.0\xa0% of its time (mean of 10 steps)."
     )
     assert fast.fixes == ()
 

@@ -17,7 +17,7 @@ from traceanalyzer.causes._cause import (
 from traceanalyzer.causes.knowledge.finding_text import FASTER_PIPELINE, observed, runs_for_dataset
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, duration_text, listed, percent_text
+from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.input_pipeline.verdict import HostInput
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -63,8 +63,8 @@ def _inside(found: pd.DataFrame, host: HostInput | None) -> Finding:
     if host is not None and host.verdict != "unknown":
         fixes = list(_refill(host))
         if host.waits is not None:
-            waited, share = duration_text(host.waits.mean_ps), percent_text(host.waits.share)
-            text = f"steps wait {waited} for input on average, {share} of their time"
+            took = duration_text(host.waits.mean_ps)
+            text = f"the requests for elements take {took} per step"
             if host.slow is not None:
                 busy = duration_text(host.slow.busy_ps)
                 text += f"; `{host.slow.stage}` is the bottleneck, busy for {busy} per step"

@@ -9,14 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from traceanalyzer.changes.already import fetches_several_batches, uses_xla
 from traceanalyzer.changes.retracing import retracing_changes
 from traceanalyzer.changes.saving import LEAST, Savings, at_most
 from traceanalyzer.data_files import toml
 from traceanalyzer.diagnosis import RAN_ONCE, Diagnosis
 from traceanalyzer.findings import finding_id
 from traceanalyzer.format import counted, series
-from traceanalyzer.input_pipeline.throughput import StepWaits
 from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.input_waits import InputWait, worst_wait
 from traceanalyzer.model.changes import Candidate, Change, Place, Saving
 from traceanalyzer.run import Host, Run
 from traceanalyzer.step_parts import PARTS
@@ -39,6 +40,9 @@ _CLOSED_TO_XLA: Final = frozenset(
 _KERAS: Final = re.compile("train_function|one_step_on_data|(multi|one)_step_on_iterator")
 _PREDICT: Final = re.compile("predict_function|one_step_on_data_distributed")  # of Keras 2 and 3
 _DATASET_OF_KERAS: Final = "RangeDataset"  # of the batches of arrays
+_LARGE: Final = 0.1  # of a step: general advice needs such a part
+_OFTEN: Final = 0.5  # of the steps
+_MOST_OF_A_CALL_PS: Final = 5_000 * PS_PER_US  # Python around a call takes less
 _FEWEST_CALLS: Final = 4  # `fit` with validation creates two
 _TEXTS: Final[dict[str, dict[str, Any]]] = toml("changes/data/beside.toml")
 
@@ -57,7 +61,8 @@ def changes_beside(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
         *_copied_batches(steps),
         *_callbacks(diagnosis, savings),
         *_read_back(diagnosis.run),
-        *_iterators(diagnosis.run),
+        *(iterators := [*_iterators(diagnosis.run)]),
+        *([] if iterators else _short_epochs(diagnosis.run, steps)),
         *_overhead(diagnosis, steps),
     ]
 
@@ -126,11 +131,11 @@ def _timelines(host: Host) -> list[Parts]:
 
 
 def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
-    use = diagnosis.run.input_pipeline
-    waits = None if use is None else use.worst.waits
-    if use is not None and waits is not None and use.worst.verdict == "too_slow":
-        yield _faster(diagnosis, use.worst, waits)
+    wait = worst_wait(diagnosis.run)
+    if wait is not None and wait.verdict == "too_slow":
+        yield _faster(diagnosis, wait)
         return
+    use = diagnosis.run.input_pipeline
     # A device can wait for input although no stage is slow.
     idle = [(each.took_ps(Phase.INPUT), each) for each in steps if each.host.timeline.devices]
     waited_ps, step = max(idle, key=lambda found: found[0], default=(0.0, None))
@@ -145,7 +150,8 @@ def _input(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
         yield _change(case, waited_ps, step.step_ps)
 
 
-def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
+def _faster(diagnosis: Diagnosis, wait: InputWait) -> Change:
+    host, waited_us = wait.host, wait.us + wait.before_us
     found = (f for f in diagnosis.findings if f.cause == _PIPELINE and f.harm == "harmful")
     none: dict[str, Any] = {"explains_directly": 0, "explains_following": 0, "check": ""}
     fields: dict[str, Any] = {
@@ -163,13 +169,13 @@ def _faster(diagnosis: Diagnosis, host: HostInput, waits: StepWaits) -> Change:
         fields |= {"title": first.title, "instead": first.code}
         fields["why"] = f"{_TEXTS['too_slow']['why']} {first.text}"
         fields["effort"] = "few lines" if "\n" in first.code else "one line"
+        high_us = min(first.high_ps / PS_PER_US, waited_us)
+        share = wait.share * high_us / waited_us
         fields["saving"] = Saving(
-            kind="upper_bound",
-            high_us=first.high_ps / PS_PER_US,
-            share=min(1.0, first.high_ps / (waits.mean_ps + waits.other_ps)),
-            note=first.basis,
+            kind="upper_bound", high_us=high_us, share=share, note=first.basis
         )
-    return _change("too_slow", waits.mean_ps, waits.mean_ps / waits.share, **fields)
+    whole_us = wait.step_us + wait.before_us
+    return _change("too_slow", waited_us * PS_PER_US, whole_us * PS_PER_US, **fields)
 
 
 def _stage_line(run: Run, host: HostInput) -> Place | None:
@@ -274,6 +280,21 @@ def _iterators(run: Run) -> Iterator[Change]:
             return
 
 
+def _short_epochs(run: Run, steps: list[_Steps]) -> Iterator[Change]:
+    """Yield the change for epochs of few steps, each of which creates iterators."""
+    wait = worst_wait(run)
+    if wait is None or wait.new.us < _LARGE * wait.step_us:
+        return
+    number = wait.new.steps_per_epoch
+    detail = "each step is an epoch of its own"
+    case = "short_epochs_of_keras" if any(step.is_keras for step in steps) else "short_epochs"
+    if wait.new.with_dataset >= _OFTEN * wait.new.in_steps:
+        case, detail = "new_datasets", "each step creates a dataset of its own"
+    if number > 1:
+        detail = f"an epoch has {counted(number, 'step')}"
+    yield _change(case, wait.new.us * PS_PER_US, wait.step_us * PS_PER_US, detail=detail)
+
+
 def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     run = diagnosis.run
     launching = (*PARTS["launch"], *PARTS["runtime"])
@@ -287,26 +308,37 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
         return
     runtime_ps, program_ps, step = max(took, key=lambda each: each[0] + each[1])
     loop, step_ps = eager_loop(run.ops, run.steps), step.step_ps
-    if loop is not None and program_ps + runtime_ps >= LEAST * step_ps:
+    if loop is not None and program_ps + runtime_ps >= _LARGE * step_ps:
         at = f" ({loop.place})" if loop.place else ""
         detail = f"Python runs {counted(loop.ops, 'op')} per step one by one{at}"
         yield _change("eager_loop", program_ps + runtime_ps, step_ps, detail=detail)
         return
     if diagnosis.on_a_gpu is not None:
         return  # the step is another one on the machine of the prediction
-    if program_ps >= LEAST * step_ps:
-        between = ", callbacks, and Keras" if step.is_keras else ""
-        yield _change(
-            "program",
-            program_ps,
-            step_ps,
-            detail=f"between the steps, Python runs your program{between}",
-            instead=step.several_per_call,
-        )
+    if program_ps >= _LARGE * step_ps:
+        yield from _between_calls(run, step, program_ps)
     # Without a GPU, the trace does not show what the runtime costs beside one.
-    if run.gpu_used and runtime_ps >= LEAST * step_ps and not _is_closed_to_xla(diagnosis):
+    is_open = run.gpu_used and not uses_xla(run) and not _is_closed_to_xla(diagnosis)
+    if is_open and runtime_ps >= _LARGE * step_ps:
         code = "model.compile(..., {})" if step.is_keras else "@tf.function({})"
         yield _change("launches", runtime_ps, step_ps, instead=code.format("jit_compile=True"))
+
+
+def _between_calls(run: Run, step: _Steps, program_ps: float) -> Iterator[Change]:
+    """Yield what to do about the time between two calls of the training step.
+
+    One call for several steps saves only what a call costs, and the steps of one epoch at most.
+    """
+    wait = worst_wait(run)
+    if wait is not None and wait.new.in_steps > _OFTEN:
+        return  # this is mostly the work between two epochs
+    what = "your program, callbacks, and Keras" if step.is_keras else "your program"
+    detail = f"between the calls, Python runs {what}; the trace does not show what it does there"
+    if program_ps > _MOST_OF_A_CALL_PS:
+        yield _change("between_calls", program_ps, step.step_ps, detail=detail)
+    elif not fetches_several_batches(step.host):
+        code = step.several_per_call
+        yield _change("program", program_ps, step.step_ps, detail=detail, instead=code)
 
 
 def _is_closed_to_xla(diagnosis: Diagnosis) -> bool:

@@ -31,8 +31,8 @@ class StepWaits:
 
     #: A row for each step of the name that took most time: `step`, `name`, `start_ps`,
     #: `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the previous step and
-    #: this one), `since_ps` (the start of that time), and `counts`: true for regular steps, and for
-    #: outliers that are slow because they waited. The other figures cover only these.
+    #: this one), `since_ps` (the start of that time), and `counts`: true for regular steps. The
+    #: other figures cover only these.
     table: pd.DataFrame
     steps: int
     begin_ps: NDArray[np.int64]  #: of each step and the wait before it

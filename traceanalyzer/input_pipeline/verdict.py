@@ -6,13 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from traceanalyzer.input_pipeline.fixes import InputFix, fixes
 from traceanalyzer.input_pipeline.throughput import Pipeline, StepWaits, is_positive, times_of
 from traceanalyzer.model.figures import InputVerdict
 from traceanalyzer.tables.stages import Pipelines
-from traceanalyzer.tables.steps import OUTLIER, REGULAR, main_steps
+from traceanalyzer.tables.steps import REGULAR, main_steps
 from traceanalyzer.timeline.intervals import Intervals, inside_ps
 
 _MIN_STEPS: Final = 3
@@ -22,7 +21,6 @@ _TOO_LONG: Final = 0.05  # share of a step spent waiting
 _BUSY: Final = 0.6
 _SLOW: Final = 0.3  # share of the wait in which the slow stage must be busy
 _MOST_OF_THE_START: Final = 0.5
-_SIMILAR: Final = 2.0  # times a regular step's duration without its wait, at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +189,7 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     table["wait_ps"] = inside_ps(waiting, start, end)[mine]
     table["wait_before_ps"] = inside_ps(waiting, since, start)[mine]
     table["since_ps"] = since[mine]
-    table["counts"] = _counts(table, ordered["kind"].astype(str).to_numpy()[mine])
+    table["counts"] = (ordered["kind"].astype(str) == REGULAR).to_numpy()[mine]
     counted = table[table["counts"]]
     wait = (counted["wait_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
     whole = (counted["duration_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
@@ -206,15 +204,3 @@ def _step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
         share=float(wait.sum() / whole.sum()) if whole.sum() else 0.0,
         other_ps=float(np.median(stop - begin - wait)) if len(wait) else 0.0,
     )
-
-
-def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return a mask of the steps that count: regular ones, and outliers slow only due to a wait.
-
-    Without its wait, such an outlier takes about as long as the regular steps.
-    """
-    regular, wait = kind == REGULAR, table["wait_ps"].to_numpy(np.float64)
-    own = table["duration_ps"].to_numpy(np.float64) - wait
-    usual = np.median(own[regular]) if regular.any() else 0.0
-    is_similar = (own <= _SIMILAR * usual) | (own <= wait)
-    return regular | ((kind == OUTLIER) & is_similar)  # type: ignore[no-any-return]

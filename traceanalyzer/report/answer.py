@@ -1,4 +1,4 @@
-"""Builds the report's answer: what happened, what it costs, where, and what to do."""
+"""Builds the report's answer: what happened, what it costs, and where."""
 
 from collections import defaultdict
 from typing import Final
@@ -6,14 +6,11 @@ from typing import Final
 import pandas as pd
 
 from traceanalyzer.capture_file.recorded_run import recorded_part
-from traceanalyzer.changes import moves_ops
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model.blocks import Code, Line, Link, Strong, Text
-from traceanalyzer.model.changes import Change
+from traceanalyzer.model.blocks import Code, Line, Text
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
 from traceanalyzer.report import text as t
-from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.losses import lost, reported
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
@@ -26,13 +23,10 @@ _MOST: Final = 0.5
 _OP_LEVEL: Final = 2  # lowest host tracer level that records ops
 _WORTH_NAMING: Final = 0.05  # of a step
 _LARGE: Final = 0.1  # of a step: more CPU ops may be a bottleneck
-_MOSTLY_COMPUTING: Final = 0.7  # of a step
-_FEWEST_STEPS: Final = 3
 #: Beside a GPU's own work.
 _BESIDE_OPS: Final[tuple[StepPart, ...]] = (
     *("input", "preparation", "launch", "runtime", "program"),
 )
-_NEXT: Final = Strong(text="Do this next:")
 _NONE_KNOWN: Final = "No op of the model is known to run on the CPU."
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
@@ -54,94 +48,6 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
     return tuple(text for text in found if text)
 
 
-# --- what to do --------------------------------------------------------------------------------
-
-
-def to_do(facts: PageFacts) -> Text:
-    """Return the advice after the verdict: the first change, or where to look."""
-    if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
-        return ("Fix the error, then record again.",)
-    if facts.gpu_work_lost is not None:
-        return (_NEXT, " ", *t.prose(facts.gpu_work_lost.fix))
-    advice = _next(facts)
-    if facts.kind != "D":
-        return advice
-    # Why there is no GPU matters less than what takes the time.
-    is_first = facts.hardly_matters and facts.first_change is not None
-    parts = (advice, _no_gpu(facts)) if is_first else (_no_gpu(facts), advice)
-    return (*parts[0], " ", *parts[1]) if all(parts) else parts[0] or parts[1]
-
-
-def _next(facts: PageFacts) -> Text:
-    """Return what to do next; () if there is nothing to do."""
-    change = facts.first_change
-    if change is None:
-        key = _advice(facts)
-        before, is_next, after = t.phrase(key).partition("NEXT") if key else ("", "", "")
-        return (*t.prose(before), *([_NEXT] if is_next else []), *t.prose(after))
-    is_said = facts.kind == "D" and facts.is_placed_well and not facts.hardly_matters
-    is_said = is_said and not moves_ops(facts.changes)
-    return (*([t.phrase("placed_well"), " "] if is_said else []), *_change(facts, change))
-
-
-def _advice(facts: PageFacts) -> str:
-    """Return the key of the advice in `words.toml` for a page without a change to lead with."""
-    if facts.kind in {"C", "D"} and facts.hardly_matters:
-        return ""  # the verdict says so
-    other = "unknown_causes" if facts.run.gpu_used else "unknown_placement"
-    is_well = "placed_well" if facts.is_placed_well else other
-    if facts.kind == "B":
-        return _advice_on_speed(facts) or is_well
-    return {"A": "not_worth_it", "C": "why_no_gpu", "D": is_well}.get(
-        facts.kind, _advice_unexplained(facts)
-    )
-
-
-def _advice_on_speed(facts: PageFacts) -> str:
-    is_open = _doubt(facts) and not facts.run.captured
-    if is_open or facts.step.part_share("unknown") >= _MOST:
-        return "record_host"
-    if facts.step.part_share("compute") >= _MOSTLY_COMPUTING:
-        return "faster_kernels"
-    return "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else ""
-
-
-def _advice_unexplained(facts: PageFacts) -> str:
-    if facts.compiled:
-        if facts.has_gpu_times and facts.part_us("unknown") >= _WORTH_NAMING * (facts.step_us or 1):
-            return "idle_compiled"
-        return "not_explained" if _doubt(facts) else "compiled"
-    if facts.other_device == "pluggable device":
-        return "pluggable"
-    is_other = facts.other_device or facts.run.captured or not facts.on_cpu.empty
-    return "not_explained" if is_other else "record_ops"
-
-
-def _change(facts: PageFacts, change: Change) -> Text:
-    title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
-    said: Text = (_NEXT, " ", title)
-    if change.place is not None:
-        said = t.fill("{} ({})", said, Line(file=change.place[0], line=change.place[1]))
-    said = (*said, ".")
-    if change.candidates and change.kind == "gpu":
-        key = "why_no_gpu" if _has_gpu(facts) else "why_no_gpu_or_none"
-        said = t.fill("{} {}", said, t.prose(t.phrase(key)))
-    elif change.candidates and change.candidates[0].check:
-        first = change.candidates[0]
-        named = first.title.rstrip(".")
-        named = named if named[1:2].isupper() else t.small(named)
-        check = Code(text=first.check)
-        said = t.fill("{} Most likely: {}; check with {}.", said, t.prose(named), check)
-    saved = saving_text(change.saving)
-    if saved:
-        what = {"find_cause": "A fix", "gpu": "A GPU"}.get(change.kind, "It")
-        is_proxy = change.saving.kind == "proxy"
-        if is_proxy and 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
-            saved = (*saved, " over all threads")
-        said = t.fill("{} {} {} {}.", said, what, "frees" if is_proxy else "saves", saved)
-    return said
-
-
 # --- what happened -----------------------------------------------------------------------------
 
 
@@ -152,7 +58,7 @@ def happened(facts: PageFacts) -> Text:
     left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
     lead = _hardly_matters(facts) if facts.kind in {"C", "D"} and facts.hardly_matters else ()
     say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
-    what_ran = (*lead, *say[facts.kind](facts), *_doubt(facts))
+    what_ran = (*lead, *say[facts.kind](facts), *doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
     what_ran = (*reported(facts), *_only_prepared(facts), *what_ran)
@@ -241,7 +147,7 @@ def _where(facts: PageFacts) -> Text:
 
 def _fine(facts: PageFacts) -> Text:
     if facts.on_cpu.empty:
-        is_open = _doubt(facts) or facts.gpu_work_lost is not None
+        is_open = doubt(facts) or facts.gpu_work_lost is not None
         known = _NONE_KNOWN if is_open else "The model runs entirely on the GPU."
         return (known, *_shares(facts))
     them = "it" if len(facts.on_cpu) == 1 else "them"
@@ -291,7 +197,7 @@ def _without_gpu(facts: PageFacts) -> Text:
     is_computing = (facts.run.ops["role"] == Role.COMPUTE) & ~is_input
     if 1 < len(facts.on_cpu) == int(is_computing.sum()):
         said = f" All{said}" + " outside the input pipeline" * bool(is_input.any())
-    return (*_no_gpu(facts), *_took(facts, f"{said} ran on the CPU"))
+    return (*no_gpu(facts), *_took(facts, f"{said} ran on the CPU"))
 
 
 def _took(facts: PageFacts, ran: str) -> Text:
@@ -302,13 +208,15 @@ def _took(facts: PageFacts, ran: str) -> Text:
     return t.fill("{} and took {}.{}", ran, _of_a_step(facts, ops_us), more)
 
 
-def _no_gpu(facts: PageFacts) -> Text:
+def no_gpu(facts: PageFacts) -> Text:
+    """State that no GPU was used, with the reason if it is certain."""
     if facts.why_no_gpu is not None:
         return t.prose(t.sentence(facts.why_no_gpu.title))
-    return ("No GPU was used" + (", although the machine has one." if _has_gpu(facts) else "."),)
+    return ("No GPU was used" + (", although the machine has one." if has_gpu(facts) else "."),)
 
 
-def _has_gpu(facts: PageFacts) -> bool:
+def has_gpu(facts: PageFacts) -> bool:
+    """Return whether the machine has a GPU, used or not."""
     return any(host.tables.facts.accelerators for host in facts.run.hosts)
 
 
@@ -363,7 +271,8 @@ def _nothing(facts: PageFacts) -> Text:
     return (f"{_NONE_KNOWN} There is nothing to explain.",)
 
 
-def _doubt(facts: PageFacts) -> Text:
+def doubt(facts: PageFacts) -> Text:
+    """State what the trace lacks to show which ops ran on the CPU; () if nothing."""
     ops, seen = facts.run.ops, [host.tables.facts for host in facts.run.hosts]
     if ops.empty:
         return ()

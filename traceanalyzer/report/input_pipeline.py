@@ -9,15 +9,17 @@ import pandas as pd
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.input_pipeline.fixes import InputFix
 from traceanalyzer.input_pipeline.verdict import HostInput
+from traceanalyzer.input_waits import InputWait, input_waits
 from traceanalyzer.model import DataTable, Gain
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.figures import InputFixRecord, InputHost, InputPipeline
 from traceanalyzer.report.records import in_us, places, table, to_record
-from traceanalyzer.report.text import phrase, table_of, time
+from traceanalyzer.report.text import phrase, quantity, table_of, time
 from traceanalyzer.run import Run
 from traceanalyzer.units import PS_PER_US, us
 
 _MAX_STAGES: Final = 200
+_WORTH_NAMING: Final = 0.1  # of a wait
 _MAX_STEPS: Final = 500
 _STAGES_SHOWN: Final = 40
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: added by tf.data
@@ -35,30 +37,36 @@ def input_pipeline(run: Run) -> InputPipeline | None:
     use = run.input_pipeline
     if use is None:
         return None
-    worst = use.worst
+    worst, waits = use.worst, {each.host.host: each for each in input_waits(run)}
+    wait = waits.get(worst.host)
+    fixes = worst.fixes if wait is None or wait.verdict == "too_slow" else ()
     return to_record(
         InputPipeline,
         worst,
-        text=_text(worst, run),
-        fixes=tuple(to_record(InputFixRecord, f, gain_us_per_step=_gain(f)) for f in worst.fixes),
-        hosts=tuple(map(_host, use.hosts)),
+        verdict=worst.verdict if wait is None else wait.verdict,
+        text=_text(worst, wait, run),
+        fixes=tuple(to_record(InputFixRecord, f, gain_us_per_step=_gain(f, wait)) for f in fixes),
+        hosts=tuple(_host(host, waits.get(host.host)) for host in use.hosts),
         stages=_stage_table(run),
         waits=_wait_table(use.hosts),
     )
 
 
-def _gain(fix: InputFix) -> Gain:
-    return Gain(high=us(fix.high_ps), basis="input wait", note=fix.basis)
+def _gain(fix: InputFix, wait: InputWait | None) -> Gain:
+    most_us = fix.high_ps / PS_PER_US
+    high_us = most_us if wait is None else min(most_us, wait.us + wait.before_us)
+    return Gain(high=round(high_us, 6), basis="input wait", note=fix.basis)
 
 
-def _host(host: HostInput) -> InputHost:
-    waits, slow = host.waits if host.waits is not None and host.waits.steps else None, host.slow
+def _host(host: HostInput, wait: InputWait | None) -> InputHost:
+    slow = host.slow
     return to_record(
         InputHost,
         host,
+        verdict=host.verdict if wait is None else wait.verdict,
         reason=host.reason or None,
-        wait_mean_us=waits and us(waits.mean_ps),
-        wait_share=waits and waits.share,
+        wait_mean_us=wait and round(wait.us + wait.before_us, 6),
+        wait_share=wait and wait.share,
         slow_stage=slow and slow.stage,
         slow_us=slow and us(slow.busy_ps),
     )
@@ -67,8 +75,8 @@ def _host(host: HostInput) -> InputHost:
 # --- words -----------------------------------------------------------------------------------
 
 
-def _text(host: HostInput, run: Run) -> str:
-    verdict = _verdict(host, run)
+def _text(host: HostInput, wait: InputWait | None, run: Run) -> str:
+    verdict = _verdict(host, wait, run)
     if host.fill_ps is None or not host.startup_ps:
         return verdict
     of = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
@@ -76,19 +84,32 @@ def _text(host: HostInput, run: Run) -> str:
     return phrase("shuffle_filled", verdict=verdict, took=took, of=of)
 
 
-def _verdict(host: HostInput, run: Run) -> str:
+def _verdict(host: HostInput, wait: InputWait | None, run: Run) -> str:
     it = "input pipeline" + (f" of {host.host}" if len(run.hosts) > 1 else "")
-    waits = host.waits
-    if waits is None or host.verdict == "unknown":
-        return f"It is unknown whether the {it} keeps up: {host.reason}."
-    waited = (
-        f"a step waits {duration_text(waits.mean_ps)} for input, {percent_text(waits.share)} of "
-        f"its time (mean of {counted(waits.steps, 'step')})"
+    if wait is None or wait.verdict == "unknown":
+        waits = f" {_waited(wait)}" if wait is not None and wait.is_noticeable else ""
+        reason = host.reason or "its steps are unknown"
+        return f"It is unknown whether the {it} keeps up: {reason}.{waits}"
+    if wait.verdict == "too_slow":
+        return f"The {it} is too slow on the CPU. {_waited(wait)} {_slow(host, run)}"
+    if not wait.is_noticeable:
+        return f"The {it} runs on the CPU by design, and it keeps up. {_waited(wait)}"
+    why = [phrase("handing_over")] if host.is_handing_over else []
+    if wait.new.us >= _WORTH_NAMING * wait.us:
+        why.append(phrase("new_iterators", took=quantity(wait.new.us, "us")))
+    return " ".join([_waited(wait), f"No stage of the {it} is slow.", *why])
+
+
+def _waited(wait: InputWait) -> str:
+    """Return a sentence with the figures of the bar, and the wait that the bar does not show."""
+    before = ""
+    if wait.before_us >= _WORTH_NAMING * (wait.us + wait.before_us):
+        before = f" ({quantity(wait.before_us, 'us')} of it before the step)"
+    took = quantity(wait.us + wait.before_us, "us")
+    return (
+        f"A step waits {took} for input{before}, {quantity(wait.share, 'share')} of its time "
+        f"(mean of {counted(wait.steps, 'step')})."
     )
-    if host.verdict == "keeps_up":
-        handing_over = f" {phrase('handing_over')}" * host.is_handing_over
-        return f"The {it} runs on the CPU by design, and it keeps up: {waited}.{handing_over}"
-    return f"The {it} is too slow on the CPU: {waited}. {_slow(host, run)}"
 
 
 def _slow(host: HostInput, run: Run) -> str:

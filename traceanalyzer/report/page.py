@@ -9,7 +9,8 @@ from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 from traceanalyzer.model.changes import Change
 from traceanalyzer.report.about import about
-from traceanalyzer.report.answer import facts_of_the_bar, happened, to_do
+from traceanalyzer.report.advice import to_do
+from traceanalyzer.report.answer import facts_of_the_bar, happened
 from traceanalyzer.report.changes import cards, changes
 from traceanalyzer.report.folds import folds
 from traceanalyzer.report.memory import memory_tab

@@ -187,3 +187,20 @@ def self_durations(duration_ps: Ints, parent: Ints) -> Ints:
     """Return each event's duration minus its children's. `parent` is -1 for outermost events."""
     own: Ints = np.maximum(duration_ps - sum_by(parent, duration_ps, len(duration_ps)), 0)
     return own
+
+
+def inside_ps(events_start_ps: Ints, events_end_ps: Ints, start_ps: Ints, end_ps: Ints) -> Ints:
+    """Return the time in each interval that events cover; the events may overlap."""
+    order = np.argsort(events_start_ps, kind="stable")
+    start, end = events_start_ps[order], events_end_ps[order]
+    end = np.maximum.accumulate(end)
+    start[1:] = np.maximum(start[1:], end[:-1])  # disjoint, some of them empty
+    took = np.concatenate([[0], np.cumsum(end - start)])
+
+    def until(at_ps: Ints) -> Ints:
+        begun = np.searchsorted(start, at_ps)
+        last_end = np.append(end, np.iinfo(np.int64).min // 2)[begun - 1]
+        rest: Ints = took[begun] - np.maximum(last_end - at_ps, 0) * (begun > 0)
+        return rest
+
+    return until(end_ps) - until(start_ps)

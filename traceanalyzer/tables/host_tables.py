@@ -100,7 +100,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         kernels=of_host(_kernel_rows(occurrences, ops)),
         transfers=of_host(transfers),
         allocations=of_host(_with_op_ids(allocations, ops)),
-        steps=of_host(step_rows(trace, host, device, threads)),
+        steps=of_host(step_rows(trace, host, device, threads, work.requests)),
         facts=facts,
         threads=threads,
         python_calls=python_calls(host),

@@ -50,6 +50,10 @@ class StageIntervals(NamedTuple):
     end_ps: Ints
 
 
+_NONE: Final = np.empty(0, np.int64)
+NO_INTERVALS: Final = StageIntervals(_NONE, _NONE, _NONE)
+
+
 class Requests(NamedTuple):
     """The elements that the program requested from its pipelines."""
 

@@ -10,7 +10,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.tables.arrays import Flags, Ints, by_line, filled, is_outermost, mask
+from traceanalyzer.tables.arrays import (
+    Flags,
+    Ints,
+    by_line,
+    filled,
+    inside_ps,
+    is_outermost,
+    mask,
+)
 from traceanalyzer.tables.device_events import DeviceEvents
 from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.program_calls import (
@@ -21,6 +29,7 @@ from traceanalyzer.tables.program_calls import (
     repeated,
     steps_of_threads,
 )
+from traceanalyzer.tables.stage_events import NO_INTERVALS, StageIntervals
 from traceanalyzer.tables.thread_activity import ThreadActivity, prepared_ps
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.columns import Plane, Trace
@@ -39,6 +48,8 @@ _FEWEST: Final = 3  # steps needed to compare one with the rest
 _DEVIATIONS: Final = 5.0
 _SIGMA_OF_MAD: Final = 1.4826
 _LEAST_SHARE: Final = 0.25
+# Without its wait for input, a step that only waits longer takes this many usual steps at most.
+_SIMILAR: Final = 2.0
 _PREPARED_SHARE: Final = 0.1  # of a step, from which preparation matters
 _RECURRING_SHARE: Final = 0.1  # of the steps
 
@@ -65,11 +76,16 @@ _KERAS_FUNCTION: Final = re.compile(
 
 
 def step_rows(
-    trace: Trace, host: HostOps, device: DeviceEvents, threads: ThreadActivity | None = None
+    trace: Trace,
+    host: HostOps,
+    device: DeviceEvents,
+    threads: ThreadActivity | None = None,
+    requests: StageIntervals = NO_INTERVALS,
 ) -> pd.DataFrame:
     """Build one host's rows of the step table, from the first source that has steps.
 
-    `threads` show when TensorFlow built or compiled graphs.
+    `threads` show when TensorFlow built or compiled graphs, and `requests` when the program waited
+    for input.
 
     1. Markers: events with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras's
        `TraceContext`, JAX's `StepTraceAnnotation`). Only the outermost of nested markers counts. A
@@ -106,7 +122,9 @@ def step_rows(
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
         partial = table["is_partial"].to_numpy(np.bool_)[rows]
-        kinds[rows] = step_kinds(duration, partial, prepared_ps(threads, start, start + duration))
+        end = start + duration
+        waited = inside_ps(requests.start_ps, requests.end_ps, start, end)
+        kinds[rows] = step_kinds(duration, partial, prepared_ps(threads, start, end), waited)
     return table.assign(kind=kinds)
 
 
@@ -259,14 +277,17 @@ def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame
     )
 
 
-def step_kinds(duration_ps: Ints, is_partial: Flags, prepared: Ints) -> NDArray[np.object_]:
+def step_kinds(
+    duration_ps: Ints, is_partial: Flags, prepared: Ints, waited: Ints | None = None
+) -> NDArray[np.object_]:
     """Return the kind of each step. All steps have the same name and are sorted by start.
 
-    `prepared` is the time in each step in which TensorFlow built or compiled graphs.
+    `prepared` is the time in each step in which TensorFlow built or compiled graphs, and `waited`
+    the time in which the program waited for input.
 
     `warm_up`: the first steps, if they are slower than the rest, and steps that build or compile
-    graphs, unless this recurs. `outlier`: far from the median. `partial`: cut off by the recording.
-    `regular`: all others.
+    graphs, unless this recurs. `outlier`: far from the median, unless only because of its wait for
+    input. `partial`: cut off by the recording. `regular`: all others.
     """
     kinds = np.where(is_partial, PARTIAL, REGULAR).astype(object)
     whole = np.flatnonzero(~is_partial)
@@ -278,6 +299,11 @@ def step_kinds(duration_ps: Ints, is_partial: Flags, prepared: Ints) -> NDArray[
         limit = max(_DEVIATIONS * spread, _LEAST_SHARE * median)
         far = np.sign(duration - median) * (np.abs(duration - median) > limit)
     kinds[whole[far != 0]] = OUTLIER
+    if waited is not None and (far == 0).any():
+        wait = waited[whole].astype(np.float64)
+        own = duration - wait
+        is_similar = (own <= _SIMILAR * np.median(own[far == 0])) | (own <= wait)
+        kinds[whole[(far != 0) & (wait > 0) & is_similar]] = REGULAR
     prepares = prepared[whole] >= np.maximum(1, _PREPARED_SHARE * duration)
     # If most steps qualify, it is no warm-up.
     leading = (int(np.argmin(np.append(leads, False))) for leads in ((far > 0) | prepares, far > 0))

@@ -27,6 +27,7 @@ from traceanalyzer.tables.arrays import (
     Flags,
     Ints,
     innermost,
+    inside_ps,
     last_of,
     mask,
     matches,
@@ -157,19 +158,7 @@ def prepared_ps(threads: ThreadActivity | None, start_ps: Ints, end_ps: Ints) ->
     if threads is None:
         return np.zeros(len(start_ps), np.int64)
     chosen = threads.state == ThreadState.PREPARATION
-    order = np.argsort(threads.start_ps[chosen], kind="stable")
-    start, end = threads.start_ps[chosen][order], threads.end_ps[chosen][order]
-    end = np.maximum.accumulate(end)
-    start[1:] = np.maximum(start[1:], end[:-1])  # disjoint, some of them empty
-    took = np.concatenate([[0], np.cumsum(end - start)])
-
-    def until(at_ps: Ints) -> Ints:
-        begun = np.searchsorted(start, at_ps)
-        last_end = np.append(end, np.iinfo(np.int64).min // 2)[begun - 1]
-        rest: Ints = took[begun] - np.maximum(last_end - at_ps, 0) * (begun > 0)
-        return rest
-
-    return until(end_ps) - until(start_ps)
+    return inside_ps(threads.start_ps[chosen], threads.end_ps[chosen], start_ps, end_ps)
 
 
 def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActivity:
