@@ -95,6 +95,16 @@ def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
     assert any("CheckpointOptions" in (fix.code or "") for fix in found.fixes)
 
 
+def test_a_python_function_of_the_program_is_not_the_librarys_that_calls_it() -> None:
+    """TensorFlow requests the CPU for an eager `tf.py_function`."""
+    file = "/site-packages/tensorflow/python/ops/script_ops.py"
+    asks = {"requested_device": "/device:CPU:0", "scope_frame": line(640, is_user=False, file=file)}
+    explanation = explained(blocker("request", "EagerPyFunc", **asks))
+    (found,) = findings_of(cpu_op("EagerPyFunc", explanation=explanation)).values()
+
+    assert found.cause == "python_callback"
+
+
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete: bool) -> None:
     explanation = explained(scope("Exp", 3), is_complete=is_complete)

@@ -84,3 +84,14 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
     monkeypatch.setitem(linecache.cache, name, entry)
     assert texts(frame(name, 2), here=True) == ["y = tf.cos(x)"]
     assert texts(frame(name, 2)) == [None]
+
+
+def test_the_function_that_an_op_calls_is_kept_with_the_line_of_the_call(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(
+        "def mixed(x,\n          y):\n    return x\n\n\nz = tf.py_function(mixed, [x, y], tf.int64)\n"
+    )
+
+    _, statements, _ = SourceLines(LATER_S).add([frame(file, 6)])
+
+    assert {(each.line, len(each.text)) for each in statements} == {(1, 2), (6, 1)}

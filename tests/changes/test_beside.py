@@ -235,7 +235,36 @@ def test_python_in_a_map_is_to_be_written_with_tensorflow_ops(tmp_path: Path) ->
     (slow,) = [c for c in changes_of_program(_PYTHON_IN_A_MAP, tmp_path) if c.kind == "input"]
 
     assert slow.title == "Write the mapped function with TensorFlow ops"
-    assert slow.place == ("train.py", 12)
+    assert slow.place == ("train.py", 6)  # the function, not its call
+
+
+_PYTHON_BETWEEN_OPS = """
+import tensorflow as tf
+
+
+class Scale:
+    def __init__(self, by):
+        self.by = by
+
+    def louder(self, sound):
+        return sound.numpy() * self.by
+
+
+scale = Scale(2.0)
+for k in range(6):
+    sound = tf.py_function(func=scale.louder, inp=[tf.fill((8, 8), float(k))], Tout=tf.float32)
+    tf.matmul(sound, sound)
+"""
+
+
+@pytest.mark.slow
+def test_a_python_function_of_the_program_is_not_a_librarys(tmp_path: Path) -> None:
+    """TensorFlow requests the CPU for it, but the line to edit is the function's."""
+    found = changes_of_program(_PYTHON_BETWEEN_OPS, tmp_path)
+
+    (python,) = [change for change in found if change.place == ("train.py", 8)]
+    assert python.title == "Write the function with TensorFlow ops"
+    assert not [change for change in found if "library" in change.title]
 
 
 @pytest.mark.slow

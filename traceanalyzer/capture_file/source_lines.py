@@ -28,6 +28,8 @@ _MAX_READ_BYTES: Final = 50_000_000  # of all files
 _CUT: Final = "…"
 _NAMED: Final = 3  # files that a note names
 _MOST_LINES: Final = 30  # of a statement
+#: Functions of TensorFlow whose ops call a Python function.
+CALLING_PYTHON: Final = frozenset({"numpy_function", "py_func", "py_function"})
 
 
 class SourceLines:
@@ -139,6 +141,15 @@ class FileStatements:
             used = {node.id for node in own(around[-1]) if isinstance(node, ast.Name)}
             for name in sorted(used & self._constants.keys()):
                 yield from self._kept(self._constants[name])
+            for name in sorted(_called_by_ops(around[-1])):
+                yield from self._definition(name)
+
+    def _definition(self, name: str) -> Iterator[Statement]:
+        """Yield the header of a function that the file defines once."""
+        functions = ast.FunctionDef | ast.AsyncFunctionDef
+        found = [n for n in ast.walk(self._tree) if isinstance(n, functions) and n.name == name]
+        if len(found) == 1:
+            yield from self._kept(found[0])
 
     def of_strategies(self) -> Iterator[Statement]:
         """Yield the statements that create a `tf.distribute` strategy."""
@@ -155,6 +166,23 @@ class FileStatements:
             lines.pop()
         if len(lines) <= _MOST_LINES:
             yield Statement(file=self._file, line=first, text=tuple(lines))
+
+
+def _called_by_ops(statement: ast.AST) -> Iterator[str]:
+    """Yield the names of the Python functions that a statement has ops call."""
+    for node in own(statement):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in CALLING_PYTHON:
+            yield from filter(None, [python_function(node)])  # type: ignore[arg-type]
+
+
+def python_function(call: ast.Call) -> str:
+    """Return the name of the function that `tf.py_function` or a like function is given, or ""."""
+    given = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "func")]
+    function = given[0] if given else None
+    if isinstance(function, ast.Attribute):  # a method
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
 
 
 def _makes_strategy(node: ast.AST) -> bool:

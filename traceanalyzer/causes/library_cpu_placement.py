@@ -10,6 +10,7 @@ from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
     is_of_strategy,
+    is_requested_for_python,
     observed,
     types_at,
 )
@@ -82,7 +83,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if frame is None:
         return _by_name(cpu_op, blocker)
-    if frame.is_user or is_of_strategy(blocker):
+    if frame.is_user or is_of_strategy(blocker) or is_requested_for_python(blocker):
         return None
     code, library = _library_code(frame, blocker), library_of(frame)
     device = device_text(blocker.scope or blocker.requested_device)

@@ -4,7 +4,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText, finding
-from traceanalyzer.causes.knowledge.finding_text import made_at, observed
+from traceanalyzer.causes.knowledge.finding_text import (
+    is_requested_for_python,
+    made_at,
+    observed,
+)
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, series
 from traceanalyzer.placement.blocker import BlockerKind
@@ -34,11 +38,15 @@ def check(run: Run) -> Iterator[Finding]:
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    is_about_kernels = blocker.kind in {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
-    if blocker.link != "own" or not is_about_kernels or blocker.type not in PYTHON_CALLBACKS:
+    if blocker.link != "own" or blocker.type not in PYTHON_CALLBACKS:
         return None
-    given = f" for its {series(sorted(blocker.attributes))}" if blocker.attributes else ""
-    text = f"{blocker.type} calls a Python function and has no GPU kernel{given}"
+    if is_requested_for_python(blocker):
+        text = f"TensorFlow requests the CPU for {blocker.type}, which calls a Python function"
+    elif blocker.kind in {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}:
+        given = f" for its {series(sorted(blocker.attributes))}" if blocker.attributes else ""
+        text = f"{blocker.type} calls a Python function and has no GPU kernel{given}"
+    else:
+        return None
     return CauseMatch(scope=blocker.type, evidence=(observed("op_type", text), *made_at(cpu_op)))
 
 

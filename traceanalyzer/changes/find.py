@@ -48,7 +48,8 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     gpu = gpu_change(diagnosis, sources)
     if gpu is not None and there is not None and there.hides_gpus:
         found = [replace(c, needs=(*c.needs, gpu.id)) if c.is_prediction else c for c in found]
-    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis, savings)]
+    beside = [_at_definition(each, sources) for each in changes_beside(diagnosis, savings)]
+    found += [*unknown, *([] if gpu is None else [gpu]), *beside]
     found += host_work_changes(diagnosis)
     found = sorted(with_distinct_ids(found), key=_order)
     needs_lines = any(each.is_by_placement and each.place is None for each in found)
@@ -85,6 +86,12 @@ def _on_this_machine(title: str) -> str:
 def moves_ops(changes: Sequence[Change]) -> bool:
     """Return whether any change to the program moves ops to a GPU."""
     return any(change.is_by_placement and change.kind != "gpu" for change in changes)
+
+
+def _at_definition(change: Change, sources: Sources) -> Change:
+    """Return a change with the line of the Python function to edit, not of its call by an op."""
+    place = change.place and sources.of_python_function(change.place)
+    return replace(change, place=place)
 
 
 def _with_line(change: Change, sources: Sources) -> Change:

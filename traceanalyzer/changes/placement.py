@@ -39,6 +39,7 @@ _NO_EDITS: Final[_Edits] = ((), ())
 _PIPELINE: Final = "dataset.map("
 _NOTHING_TO_EDIT: Final = "A library creates these ops: there is nothing to change in your code."
 # Causes whose changes other modules of this package make.
+_CALLBACK: Final = "python_callback"
 _EXACT: Final = "int64"  # the dtype that a variable of int32 can have without any other change
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
@@ -175,6 +176,8 @@ class PlacementChanges:
         place = (remedy.file, remedy.line) if remedy.file else None
         if place is None and group.lead[0].cause.id == STRATEGY:
             place = self.sources.of_strategy()
+        if place is not None and group.lead[0].cause.id == _CALLBACK:
+            place = self.sources.of_python_function(place)
         is_library = remedy.kind == "library"
         # A change of the call that makes the loops saves all of their ops.
         in_loops = [] if edits or place is None else self.loops.get(place, ())

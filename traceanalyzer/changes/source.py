@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
 from traceanalyzer.capture_file.document import CaptureFile, Statement
+from traceanalyzer.capture_file.source_lines import CALLING_PYTHON, python_function
 from traceanalyzer.model.changes import Edit, Place
 
 #: The names that programs import TensorFlow as.
@@ -58,6 +60,18 @@ class Sources:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         )
         return next((name for name in used if name in TENSORFLOW), "")
+
+    def of_python_function(self, place: Place) -> Place:
+        """Return the line that defines the function that a line's `tf.py_function` calls.
+
+        Return the line itself if no definition was recorded.
+        """
+        found = self.call(*place, *CALLING_PYTHON)
+        name = python_function(found[1]) if found is not None else ""
+        for source in dict.fromkeys(self._sources.get(place[0], {}).values()) if name else ():
+            if re.match(rf"\s*(async )?def {name}\(", source.statement.text[0]):
+                return (place[0], source.statement.line)
+        return place
 
     def of_strategy(self) -> Place | None:
         """Return the line that creates the program's `tf.distribute` strategy.

@@ -22,6 +22,7 @@ from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.inference import name_scope
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix.of(
@@ -134,6 +135,13 @@ def is_of_strategy(blocker: Blocker) -> bool:
     if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
         return False
     return any(is_below(frame, folder) for folder in _STRATEGIES)
+
+
+def is_requested_for_python(blocker: Blocker) -> bool:
+    """Return whether TensorFlow requests the CPU because the op calls a Python function."""
+    frame = blocker.scope_frame
+    is_asked = blocker.kind is BlockerKind.REQUEST and blocker.type in PYTHON_CALLBACKS
+    return is_asked and frame is not None and is_below(frame, "tensorflow/python/ops/")
 
 
 def is_of_call(blocker: Blocker) -> bool:
