@@ -89,7 +89,7 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
 def test_the_function_that_an_op_calls_is_kept_with_the_line_of_the_call(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_text(
-        "def mixed(x,\n          y):\n    return x\n\n\nz = tf.py_function(mixed, [x, y], tf.int64)\n"
+        "def mix(x,\n        y):\n    return x\n\n\nz = tf.py_function(mix, [x, y], tf.int64)\n"
     )
 
     _, statements, _ = SourceLines(LATER_S).add([frame(file, 6)])
