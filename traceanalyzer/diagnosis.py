@@ -26,6 +26,7 @@ RAN_ONCE: Final = "ran_once"  # a modifier of findings
 NOT_RECORDED: Final = "not in the recorded part"
 # Settings that only move small ops: harmful only if a device waits for these ops.
 _SETTINGS: Final = frozenset({"grappler_pin_to_host", "small_int_pinning"})
+EARLIER_VARIABLES: Final = "the code before the capture requests no CPU for its variables"
 _NOTICEABLE: Final = 0.02  # of a step
 
 
@@ -41,6 +42,8 @@ class Prediction:
     program_differs: tuple[str, ...]  #: sentences on what the program itself would do differently
     #: Whether the program itself hides every GPU. The other findings apply once it no longer does.
     hides_gpus: bool
+    #: Whether ops use variables from before the capture, whose requested devices are unknown.
+    has_earlier_variables: bool
 
     @property
     def assumption(self) -> str:
@@ -48,7 +51,8 @@ class Prediction:
         gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
         hidden = " without the code that hides the GPU" if self.hides_gpus else ""
         machine = f"a machine with {counted(gpus, 'GPU')}"
-        return f"the same program{hidden}, on {machine} and enough memory"
+        variables = f"; {EARLIER_VARIABLES}" if self.has_earlier_variables else ""
+        return f"the same program{hidden}, on {machine} and enough memory{variables}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -192,6 +196,7 @@ def _on_a_gpu(
         analysis=analysis,
         findings=ordered,
         hides_gpus=hides_gpus,
+        has_earlier_variables=any(each.has_earlier_resources for each in capture_files),
         unexplained=tuple(op_id for op_id in analysis.cpu_ops if op_id not in explained),
         program_differs=tuple(dict.fromkeys(differs)),
     )

@@ -80,6 +80,117 @@ def test_captures_a_block(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "plugins" / "profile" / "two").is_dir()
 
 
+def test_functions_that_were_traced_before_the_block_have_graphs(tmp_path: Path) -> None:
+    code = """
+        import sys
+        import numpy as np
+        import tensorflow as tf
+        import traceanalyzer
+        tf.keras.utils.set_random_seed(7)
+
+        class Counter(tf.Module):
+            def __init__(self):
+                self.total = tf.Variable(tf.zeros([3]))
+
+            @tf.function(input_signature=[tf.TensorSpec([3])])
+            def count(self, x):
+                tf.print("ran", output_stream=sys.stdout)
+                with tf.device("CPU:0"):
+                    self.total.assign_add(tf.square(x, name="pinned"))
+                return self.total + tf.random.normal([3], seed=1)
+
+        @tf.function(jit_compile=True)
+        def compiled(x):
+            return x * 2.0 + 1.0
+
+        model = tf.keras.Sequential([
+            tf.keras.layers.Input((4,)), tf.keras.layers.Dropout(0.5), tf.keras.layers.Dense(1)
+        ])
+        model.compile("adam", "mse")
+        x, y = np.ones((32, 4), "float32"), np.ones((32, 1), "float32")
+        counter = Counter()
+
+        def use():
+            model.fit(x, y, 8, verbose=0)
+            counter.count(tf.ones([3]))
+            loaded.count(tf.ones([3]))
+            print(counter.total.numpy(), loaded.total.numpy(), compiled(tf.ones([2])).numpy())
+            print(counter.count(tf.ones([3])).numpy(), model.get_weights())
+
+        tf.saved_model.save(counter, "saved")
+        loaded = tf.saved_model.load("saved")
+        use()
+        if CAPTURES:
+            for run in ("one", "two"):
+                with traceanalyzer.capture("logs", run=run) as captured:
+                    use()
+                assert captured.notes == [], captured.notes
+            captured.report("report.html")
+        else:
+            use()
+            use()
+        """
+    plain = run(tmp_path, "CAPTURES = False\n" + textwrap.dedent(code))
+    done = run(tmp_path, "CAPTURES = True\n" + textwrap.dedent(code))
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == plain.stdout
+    assert "Dumped" not in done.stderr
+    for name in ("one", "two"):
+        [trace] = (tmp_path / "logs" / "plugins" / "profile" / name).glob("*.xplane.pb")
+        capture_file = files.read(files.path_beside(trace))
+        assert capture_file is not None
+        assert capture_file.has_earlier_resources
+        found = {f.name: f.instances for f in capture_file.functions}
+        assert any("_step_on_" in each for each in found)
+        pinned = [
+            (instance, at, name)
+            for name, instances in found.items()
+            for instance in instances
+            for at, node in enumerate(instance.input.names)
+            if node.endswith("pinned")
+        ]
+        assert len(pinned) == 2  # in the object's function, and in the loaded one
+        for instance, at, _ in pinned:
+            assert instance.input.devices[at].endswith("CPU:0")
+            assert all(instance.assigned)
+            assert instance.partitions
+        (own,) = {name for _, _, name in pinned if "_count_" in name}
+        definition = capture_file.definition(own)
+        assert definition is not None
+        lines = {capture_file.frames[at].text for at in definition.frames if at >= 0}
+        assert any(text and "pinned" in text for text in lines)
+
+    assert "This assumes that the code before" in (tmp_path / "report.html").read_text()
+
+
+def test_says_how_to_record_functions_that_have_no_graph(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import tensorflow as tf
+        import traceanalyzer
+        from traceanalyzer.capturing.recorder import dump_switch
+        dump_switch._ABSEIL = ()  # as with an older TensorFlow
+
+        @tf.function
+        def before(x):
+            return tf.sin(x) * 2.0
+
+        before(tf.ones([2]))
+        with traceanalyzer.capture("logs") as captured:
+            before(tf.ones([2]))
+        print(captured.notes)
+        captured.report("report.html")
+        """,
+    )
+    assert done.exit_code == 0, done.stderr
+    assert "traceanalyzer capture script.py" in done.stdout
+    assert "Dumped" not in done.stderr
+    page = (tmp_path / "report.html").read_text()
+    verdict = page.index("TensorFlow was used before the capture began")
+    assert verdict < page.index("What to change")
+
+
 @pytest.mark.slow
 def test_captures_some_steps_of_keras(tmp_path: Path) -> None:
     done = run(
@@ -97,6 +208,11 @@ def test_captures_some_steps_of_keras(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.stderr
     assert done.stdout == "True []\n"
+    [trace] = (tmp_path / "logs").rglob("*.xplane.pb")
+    capture_file = files.read(files.path_beside(trace))
+    assert capture_file is not None
+    (step,) = [f for f in capture_file.functions if "_step_on_" in f.name]
+    assert step.instances
 
 
 class Told:

@@ -276,6 +276,13 @@ class CaptureFile:
         """Yield the graphs of TensorFlow 1 sessions."""
         return (function for function in self.functions if is_session(function.name))
 
+    @property
+    def has_earlier_resources(self) -> bool:
+        """Whether a capture in code uses resources, such as variables, that it did not see made."""
+        is_in_code = any(note.id == "captured_in_code" for note in self.notes)
+        given = (tensor for signature in self.signatures for tensor in signature.inputs)
+        return is_in_code and any(t.dtype == "resource" and t.resource is None for t in given)
+
     def frame(self, index: int) -> Frame | None:
         """Return the frame at an index; None for -1."""
         return None if index == UNKNOWN else self.frames[index]

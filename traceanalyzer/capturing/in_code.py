@@ -32,8 +32,10 @@ class Capture:
         train_a_few_steps()
     captured.report("report.html")
 
-    The lines that created variables before the block are not recorded, nor are the graphs of
-    functions if an op ran before it. The command `traceanalyzer capture` records both.
+    The lines that created variables before the block are not recorded, nor those that requested a
+    device in functions that were traced before it. With TensorFlow 2.20 or older, graphs of
+    functions are not recorded if an op ran before it. The command `traceanalyzer capture` records
+    all of this.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
@@ -110,9 +112,9 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: neither the lines that created variables before the block nor, if "
-            "an op ran before it, the graphs of functions are recorded; `traceanalyzer capture` "
-            "records both",
+            "captured in code: the lines that created variables before the block, or requested a "
+            "device in functions that were traced before it, are not recorded; `traceanalyzer "
+            "capture` records them",
         )
         self._attachment = recorder.Attachment(settings, journal)
         self._attachment.before_tensorflow()

@@ -70,7 +70,9 @@ class FreeChoices:
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
         #: The scopes that may not request the CPU on a GPU machine.
         self.unsure_scopes = frozenset(unsure_scopes(capture_file))
-        self._unsure = {capture_file.frames[scope.frame] for scope in self.unsure_scopes}
+        self._unsure = {
+            capture_file.frames[scope.frame] for scope in self.unsure_scopes if scope.frame >= 0
+        }
         self._questions = _gpu_questions(capture_file)
         # Whether the program continued after an error that its machine's devices caused.
         self._went_on = any(error.where in _BY_MACHINE for error in capture_file.errors)

@@ -211,7 +211,7 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     for scope in capture_file.scopes:
         is_choice = scope.origin == document.OF_MACHINE and scope.frame in capture_file.chosen
         frame = capture_file.frame(scope.frame)
-        may_be_unknown = frame is not None and (frame.is_user or frame.file.endswith(_IMPORTER))
+        may_be_unknown = frame is None or frame.is_user or frame.file.endswith(_IMPORTER)
         if is_choice or (may_be_unknown and _is_unknown(capture_file, scope)):
             yield scope
 

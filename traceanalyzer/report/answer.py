@@ -6,6 +6,7 @@ from typing import Final
 import pandas as pd
 
 from traceanalyzer.capture_file.recorded_run import recorded_part
+from traceanalyzer.diagnosis import EARLIER_VARIABLES
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model.blocks import Code, Line, Text
 from traceanalyzer.model.figures import StepPart
@@ -28,6 +29,7 @@ _BESIDE_OPS: Final[tuple[StepPart, ...]] = (
     *("input", "preparation", "launch", "runtime", "program"),
 )
 _NONE_KNOWN: Final = "No op of the model is known to run on the CPU."
+_BEGAN_LATE: Final = "graphs_of_earlier_functions"  # a note of the recorder
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
 
@@ -61,7 +63,7 @@ def happened(facts: PageFacts) -> Text:
     what_ran = (*lead, *say[facts.kind](facts), *doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
-    what_ran = (*reported(facts), *_only_prepared(facts), *what_ran)
+    what_ran = (*reported(facts), *_only_prepared(facts), *_began_late(facts), *what_ran)
     return (*what_ran, *(f" {each}" for each in left_out), *lost(facts))
 
 
@@ -78,6 +80,13 @@ def _only_prepared(facts: PageFacts) -> Text:
     else:
         said = "TensorFlow built graphs for {}, so no recorded step is usual: profile later ones. "
     return t.fill(said, _of_a_step(facts, took_us))
+
+
+def _began_late(facts: PageFacts) -> Text:
+    """State that a capture in code lacks the graphs of functions, and what to do about it."""
+    notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
+    messages = [note.message for note in notes if note.id == _BEGAN_LATE]
+    return (*t.prose(t.sentence(messages[0])), " ") if messages else ()
 
 
 def _failed(facts: PageFacts, failed: Failure, what_ran: Text) -> Text:
@@ -239,7 +248,13 @@ def _predicted(facts: PageFacts) -> Text:
         said += {1: "the op", 2: "both ops"}.get(counts.on_gpu, f"all {counts.on_gpu:,} ops")
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; the device of {counts.unknown:,} is unknown" if counts.unknown else ""
-    return (f"{said}{unknown}.", *_in_this_run(facts))
+    assumes = f" This assumes that {EARLIER_VARIABLES}." if _is_conditional(facts) else ""
+    return (f"{said}{unknown}.{assumes}", *_in_this_run(facts))
+
+
+def _is_conditional(facts: PageFacts) -> bool:
+    there = facts.diagnosis.on_a_gpu
+    return there is not None and there.has_earlier_variables
 
 
 def _in_this_run(facts: PageFacts) -> Text:

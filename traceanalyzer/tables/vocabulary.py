@@ -69,6 +69,7 @@ PREPARES: Final = re.compile(
     r"|LLVM compilation.*|PTX->CUBIN"  # gpu_compiler.cc, nvptx_compiler.cc, up to 2.12
     r"|CompileAll|Autotuner(?:Compile|Execute)|ProfileExecutable"  # xla/backends/autotuner
     r"|TaskDispatcher::dispatch"  # of LLVM's passes, on threads of XLA's compiler
+    r"|traceanalyzer:instantiation"  # capturing/recorder/earlier.py
     r"|backend_compile\w*|XLA::TPU.*",  # jax/_src/compiler.py; libtpu
     re.DOTALL,
 )

@@ -18,7 +18,6 @@ TensorFlow without that switch.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import sys
@@ -26,8 +25,9 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import Iterable
+from typing import Any, Iterable
 
+from .dump_switch import LogLevel, dump_switch, read_variables_again
 from .ending import OwnDescriptor
 from .hooks import JournalWriter
 
@@ -70,7 +70,8 @@ class Dumps:
         self._journal = journal
         self._named: OwnDescriptor | None = None  # names the folder for TensorFlow
         self._opened: OwnDescriptor | None = None  # the folder itself
-        self._switch: ctypes.c_ubyte | None = None  # see `dump_switch`
+        self._switch: Any = None  # see `dump_switch`
+        self._log_level = LogLevel()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -78,13 +79,14 @@ class Dumps:
         self._never_rests = False
         self._expected_at = 0.0
         self._first_calls = 0  # that are running
+        self._is_late = False  # TensorFlow was imported before
         self._awaited: set[str] = set()  # functions of datasets that were not instantiated yet
         self._repeated: set[str] = set()  # functions whose dumps are not needed
         self._has_several_graphs = False  # of sessions
         self._process = os.getpid()
 
     def ask(self) -> None:
-        """Request dumps, before TensorFlow is imported."""
+        """Request dumps, before TensorFlow is imported if possible."""
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
                 "graphs_left_out",
@@ -93,6 +95,7 @@ class Dumps:
                 "elsewhere; unset it to record them",
             )
             return
+        self._is_late = "tensorflow" in sys.modules
         os.makedirs(self._folder, exist_ok=True)
         opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         named = self._named = OwnDescriptor(opened)
@@ -111,10 +114,31 @@ class Dumps:
         if self._named is None:
             return
         self._switch = dump_switch()
+        if self._is_late:
+            is_quiet = self._log_level.lower()
+            if self._switch is None and is_quiet:  # TensorFlow was used before
+                read_variables_again()
+                self._switch = dump_switch()
+            if self._switch is None:
+                self.are_missing()
         if _LOG_LEVEL in os.environ:  # give the C library the program's value back
             os.putenv(_LOG_LEVEL, os.environ[_LOG_LEVEL])
         else:
             os.unsetenv(_LOG_LEVEL)
+
+    def are_missing(self) -> None:
+        """Note that graphs of functions are missing because the capture began late."""
+        self._journal.note(
+            "graphs_of_earlier_functions",
+            "warning",
+            "TensorFlow was used before the capture began, so graphs of functions are missing; "
+            "start the capture before the first op, or run `traceanalyzer capture script.py`",
+        )
+
+    @property
+    def are_on(self) -> bool:
+        """Whether TensorFlow is known to dump what it instantiates from now on."""
+        return self._switch is not None
 
     def expect(self) -> None:
         """Switch dumps on: a function or op is about to run for the first time."""
@@ -180,6 +204,7 @@ class Dumps:
         self._over = True
         self._wake.set()
         self._leave()
+        self._log_level.restore()
         self._delete_unneeded()
 
     def _leave_in_fork(self) -> None:
@@ -277,42 +302,3 @@ class Dumps:
 
 def _in_file_names(function: str) -> str:
     return function.replace("/", "_")
-
-
-_GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
-_LIBRARY = "libtensorflow_framework.so.2"
-_SEARCHED = 0x80  # bytes of the object; the filter is at 0x28 in 2.21
-_FILTER = b"*\0"
-_WORD = 8
-_TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (libstdc++)
-
-
-def dump_switch() -> ctypes.c_ubyte | None:
-    """Return the flag that switches TensorFlow's dumps on and off; None if it is not found.
-
-    TensorFlow reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a
-    global object that is never freed (util/debug_data_dumper.cc), and checks it at every stage of a
-    function's instantiation. A dump that fails for lack of a folder still creates its proto, which
-    takes a tenth of the time of a `model.predict` loop. So the recorder changes the byte that says
-    whether the optional has a value, but only if the object looks exactly as expected.
-    """
-    folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
-    with suppress(OSError, AttributeError, ValueError):
-        # RTLD_NOLOAD: only if TensorFlow has loaded this library.
-        library = ctypes.CDLL(os.path.join(folder, _LIBRARY), os.RTLD_NOLOAD | os.RTLD_NOW)
-        find = getattr(library, _GLOBAL)
-        find.restype = ctypes.c_void_p
-        found = find()
-        flag = flag_in(found, ctypes.string_at(found, _SEARCHED)) if found else None
-        return None if flag is None else ctypes.c_ubyte.from_address(flag)
-    return None
-
-
-def flag_in(address: int, content: bytes) -> int | None:
-    """Find the filter `*` in the bytes of an object; return the address of its flag, or None."""
-    for at in range(0, len(content) - _FLAG, _WORD):
-        text = address + at + _TEXT
-        begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER
-        if content.startswith(begin, at) and content[at + _FLAG] == 1:
-            return address + at + _FLAG
-    return None

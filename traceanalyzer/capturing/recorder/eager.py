@@ -21,6 +21,7 @@ from typing import Any, Callable, Mapping
 from .attributes import RESOURCE, python_kind, text
 from .dumps import Dumps
 from .frames import known_files, user_frame
+from .functions import FunctionRecorder
 from .hooks import JournalWriter, RecorderPart, hide_frame, preceded, unseen
 from .origins import note
 from .scopes import Scopes
@@ -45,7 +46,7 @@ class EagerRecorder(RecorderPart):
         scopes: Scopes,
         before_call: Callable[[str, int], None],  # gets the function's name, the thread's number
         dumps: Dumps,  # the context of the first run of a signature
-        stand_in: Mapping[str, str],  # see `FunctionRecorder`
+        functions: FunctionRecorder,
     ) -> None:
         super().__init__()
         self._journal = journal
@@ -55,7 +56,8 @@ class EagerRecorder(RecorderPart):
         self._scopes = scopes
         self._before_call = before_call
         self._dumps = dumps
-        self._stand_in = stand_in
+        self._stand_in = functions.stand_in
+        self._earlier = functions.earlier
         self._sequences = Sequences()
         self._functions: dict[str, tuple[int, ...]] = {}
         self._first_attribute: dict[str, int] = {}
@@ -246,6 +248,7 @@ class EagerRecorder(RecorderPart):
             try:
                 if is_new_instance:
                     with self._dumps:
+                        self._earlier.instantiate(args)
                         result = original(*args)
                 else:
                     result = original(*args)

@@ -41,11 +41,11 @@ class EvidenceRecorder:
         self._sessions = Sessions(journal, dumps, before_call)
         self._functions = FunctionRecorder(journal, frames, scope_pool, dumps, self._defined)
         self._eager = EagerRecorder(
-            journal, self._signatures, scopes, self._called, dumps, self._functions.stand_in
+            journal, self._signatures, scopes, self._called, dumps, self._functions
         )
         self._parts: tuple[RecorderPart, ...] = (
-            *(self._choices, origins, self._strategies, scopes, self._eager, self._sessions),
-            *(self._functions, ErrorRecorder(journal), self._steps, self._models),
+            *(self._functions, self._choices, origins, self._strategies, scopes, self._eager),
+            *(self._sessions, ErrorRecorder(journal), self._steps, self._models),
         )
 
     @property

@@ -18,9 +18,10 @@ import sys
 from typing import Any, Callable, Iterable
 
 from .dumps import OF_DATASETS, Dumps, session_graph
+from .earlier import EarlierFunctions
 from .frames import GENERATED, FramePool, Pool, user_and_library, user_frame
 from .hooks import JournalWriter, RecorderPart
-from .origins import locations
+from .origins import UNKNOWN, Scope, locations
 
 _ENOUGH = 3  # functions that are alike
 _NUMBER = re.compile(r"_\d+$")
@@ -38,6 +39,7 @@ class FunctionRecorder(RecorderPart):
     ) -> None:
         super().__init__()
         self.op_types: set[str] = set()
+        self.earlier = EarlierFunctions(journal, dumps, self._record)
         # The earlier function that represents a repeated one, by its name.
         self.stand_in: dict[str, str] = {}
         self._journal = journal
@@ -48,6 +50,10 @@ class FunctionRecorder(RecorderPart):
         self._alike: dict[tuple[Any, ...], list[str]] = {}  # recorded functions, by their contents
 
     def install(self) -> None:
+        with self._journal.guard("functions that were traced before"):
+            for name in self.earlier.find():
+                if name.startswith(OF_DATASETS):  # no call of the program leads to it
+                    self.earlier.describe(name)
         try:
             atomic = importlib.import_module(_POLYMORPHIC + "atomic_function")
             self.after(atomic, "from_func_graph", self._made)
@@ -102,10 +108,17 @@ class FunctionRecorder(RecorderPart):
                     else self._frames.add(place.filename, place.lineno, place.name)
                     for place in _places(op.traceback)
                 )
-                scopes = [self._scopes.number(scope) for scope in locations(op)]
+                given = (_known(scope, library) for scope in locations(op))
+                scopes = [self._scopes.number(scope) for scope in given]
                 found = here if op.traceback is None else user, library, scopes or None
                 nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, None)
         return nodes
+
+
+def _known(scope: Scope, library: int) -> Scope:
+    """Return a scope; one of an earlier op whose line is unknown may be of the op's library."""
+    device, line, origin = scope
+    return (device, library, origin) if line == -1 and origin == UNKNOWN else scope
 
 
 def _contents(graph: Any) -> tuple[Any, ...]:

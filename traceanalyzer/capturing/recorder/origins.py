@@ -70,7 +70,9 @@ def locations(op: Any) -> tuple[Scope, ...]:
     found = getattr(op, "_device_code_locations", None)
     if isinstance(found, Locations):
         return found.frames
-    return tuple((str(place.obj), -1, None) for place in found or ())
+    # Of an op that was made before the recorder was installed.
+    given = [str(place.obj) for place in found or ()]
+    return tuple((name, -1, UNKNOWN if is_cpu_in_full(name) else None) for name in given)
 
 
 class Origins(RecorderPart):

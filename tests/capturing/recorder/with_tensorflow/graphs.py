@@ -202,7 +202,7 @@ os.putenv("TF_DUMP_GRAPH_PREFIX", folder)
 os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
 os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
 import tensorflow as tf
-from traceanalyzer.capturing.recorder.dumps import dump_switch
+from traceanalyzer.capturing.recorder.dump_switch import dump_switch
 switch = dump_switch()
 counts = []
 for on in (True, False, True):
