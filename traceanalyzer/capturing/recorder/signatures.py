@@ -81,7 +81,9 @@ class Signatures:
         that keep a variable of a loop for their gradient.
         """
         number: int | None = getattr(handle, "_id", None)
-        if number is None or number in self._resource_of:
+        if number is None:
+            return None
+        if number in self._resource_of:
             return self.alike.get(number, number)
         return self._handles.get(_text_of(handle), number)
 
@@ -234,7 +236,8 @@ class Signatures:
             device = found["device"] = text(tensor.device)
             found["backing_device"] = device if is_variable else text(tensor.backing_device)
             if dtype == "resource" and not is_variable:
-                found["resource"] = self._resource_of.get(self.representative(tensor))
+                number = self.representative(tensor)
+                found["resource"] = None if number is None else self._resource_of.get(number)
             found.update(dtype=dtype, shape=shape(value.shape))
         return found
 
