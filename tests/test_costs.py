@@ -33,6 +33,7 @@ from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Host, Run, load
+from traceanalyzer.step_parts import step_parts
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.walk import Phase
 
@@ -190,3 +191,47 @@ def test_of_real_traces_findings_gain_no_more_than_was_lost(folder: str) -> None
     )
     assert sum(gain or 0 for gain in gains) <= idle
     assert (costs.exposed_ps(cpu_ops(run)["op_id"]) or 0) <= idle
+
+
+def beside_each_other(other: Callable[[int], Event]) -> Run:
+    """Three steps without a device: UniqueV2 runs from 20 to 60 us, and the other op beside it."""
+    steps = [200 * k for k in range(3)]
+    python = line("python")(
+        step(at // 200, us(at, 100))(call("__inference_f_1", us(at, 100), step=7 + at))
+        for at in steps
+    )
+    first, second = (
+        thread("tf_Compute", number)(
+            executor(us(at + 10, 85), step=7 + at)(ran(at)) for at in steps
+        )
+        for number, ran in enumerate((unique_in_graph, other), 1)
+    )
+    return run_of(host(python, first, second))
+
+
+def unique_in_graph(at_us: int) -> Event:
+    return op("segment/Unique", "UniqueV2", us(at_us + 20, 40))
+
+
+def test_ops_beside_each_other_cost_no_more_than_the_step_spends_on_them() -> None:
+    run = beside_each_other(lambda at: op("parse/DecodeCSV", "DecodeCSV", us(at + 30, 50)))
+    costs, (steps,) = Costs(run), step_parts(run)
+
+    both = [costs.program_ps(ids(run, *names)) for names in (["UniqueV2"], ["DecodeCSV"])]
+
+    assert both == [40 * US, 50 * US]
+    assert costs.program_ps(run.ops["op_id"]) == 60 * US  # from 20 to 80
+    assert steps.mean_us()["cpu_op"] == 60
+    assert steps.mean_bounds_us() is None
+
+
+def test_whether_a_step_waited_for_an_op_or_for_input_beside_it_is_open() -> None:
+    run = beside_each_other(lambda at: op("next", "IteratorGetNext", us(at + 40, 50)))
+    (steps,), report = step_parts(run), assemble(diagnose(run))
+
+    assert steps.mean_bounds_us() == (20, 40)
+    assert report.timeline is not None
+    (bar,) = (p for p in report.timeline.devices[0].phases if p.phase == "cpu_op")
+    assert bar.low_us == 20
+    assert bar.low_us <= bar.us <= (bar.high_us or 0) == 40
+    assert "20.0 to 40.0" in report.summary.verdict

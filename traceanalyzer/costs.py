@@ -1,12 +1,14 @@
 """The cost of CPU ops: how long devices waited for them, and how much time a fix can save.
 
-A fix saves at most the time in which any device of the host was idle because of the ops.
+A fix saves at most the time in which a device of the host waited for the ops or, without devices,
+the program did. If the trace leaves open which of several ops that was, the time counts for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -16,8 +18,12 @@ from traceanalyzer.model import Cost
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.steps import regular_steps
-from traceanalyzer.timeline.intervals import common, covered, inside_ps, union
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.timeline.intervals import Intervals, common, covered, inside_ps, union
+from traceanalyzer.timeline.walk import Parts
 from traceanalyzer.units import PS_PER_US, us
+
+_EVER: Final = Intervals(np.array([-(2**61)]), np.array([2**61]))
 
 
 class Costs:
@@ -27,6 +33,7 @@ class Costs:
         steps = [(host, regular_steps(host.tables.steps)) for host in run.hosts]
         self._hosts = [_HostWaits(host, of_host) for host, of_host in steps if len(of_host)]
         self._with_devices = [each for each in self._hosts if each.devices]
+        self._run = run
 
     @cached_property
     def host_by_op_ps(self) -> pd.Series[float] | None:
@@ -66,11 +73,30 @@ class Costs:
     def gain_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return the most time per step that moving ops to the device can save.
 
-        Hosts run their steps together, so the host with the largest gain decides. None without
-        devices or steps.
+        Hosts and devices run their steps together, so the one with the largest gain decides. None
+        without devices or steps.
         """
         ids = set(op_ids)
         return max((each.waited_ps(ids) for each in self._with_devices), default=None)
+
+    def program_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return the most time per step that the program can have waited for ops.
+
+        None if a device ran kernels, if there are no steps, or if the program's thread is unknown.
+        """
+        ids = set(op_ids)
+        hosts = [e for e in self._hosts if e.host.timeline.program is not None]
+        return max((each.waited_ps(ids) for each in hosts), default=None)
+
+    def whole_run_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return the most time of the whole recording in which ops can have been waited for."""
+        ids = set(op_ids)
+        hosts = [e for e in self._whole if e.waits]
+        return max((each.waited_ps(ids) for each in hosts), default=None)
+
+    @cached_property
+    def _whole(self) -> list[_HostWaits]:
+        return [_HostWaits(host, None) for host in self._run.hosts]
 
 
 def _total(of_op: pd.Series[float] | None, op_ids: Iterable[str]) -> float | None:
@@ -78,14 +104,18 @@ def _total(of_op: pd.Series[float] | None, op_ids: Iterable[str]) -> float | Non
 
 
 class _HostWaits:
-    """The regular steps of a host, and the exposed times of its devices."""
+    """The regular steps of a host, or its whole recording, and what its devices waited for.
 
-    def __init__(self, host: Host, steps: pd.DataFrame) -> None:
-        self.host, self.steps, self.within = host, len(steps), covered(steps)
-        self.devices = [
-            pd.DataFrame({"row": p.row, "start_ps": p.start_ps, "end_ps": p.end_ps})[p.is_exposed]
-            for p in (device.parts for device in host.timeline.devices)
-        ]
+    Without devices, the program's waits take their place.
+    """
+
+    def __init__(self, host: Host, steps: pd.DataFrame | None) -> None:
+        devices = [device.parts for device in host.timeline.devices]
+        program = host.timeline.program
+        self.host, self.steps = host, 1 if steps is None else len(steps)
+        self.within = _EVER if steps is None else covered(steps)
+        self.devices = [_exposed(parts) for parts in devices]
+        self.waits = [_Waits(p) for p in (devices if program is None else [program])]
 
     def by_op_ps(
         self, rows: NDArray[np.int32], start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
@@ -95,11 +125,53 @@ class _HostWaits:
         return pd.Series(sum_by(rows.astype(np.int64), inside, len(ids)), ids) / self.steps
 
     def waited_ps(self, op_ids: Iterable[str]) -> float:
-        """Return the time per step in which any of the host's devices waited for ops."""
+        """Return the most time per step in which one of the host's devices waited for ops."""
         rows = np.flatnonzero(self.host.tables.ops["op_id"].isin(op_ids))
-        waits = pd.concat([device[device["row"].isin(rows)] for device in self.devices])
-        start, end = (waits[name].to_numpy(np.int64) for name in ("start_ps", "end_ps"))
-        return common(union(start, end - start), self.within).total_ps / self.steps
+        ran = self._ran(rows)
+        waits = (each.on(rows, ran) for each in self.waits)
+        return max(common(times, self.within).total_ps for times in waits) / self.steps
+
+    def _ran(self, rows: NDArray[np.int64]) -> Intervals:
+        """Return when ops of these rows computed on the host."""
+        row, start_ps, duration_ps = self._host_ops
+        first, end = (np.searchsorted(row, rows, side) for side in ("left", "right"))
+        own = [np.arange(a, b) for a, b in zip(first.tolist(), end.tolist(), strict=True)]
+        chosen = np.concatenate([np.empty(0, np.int64), *own])
+        return union(start_ps[chosen], duration_ps[chosen])
+
+    @cached_property
+    def _host_ops(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """When ops computed on the host: rows of the op table, ascending, starts, durations."""
+        threads = self.host.tables.threads
+        if threads is None:
+            return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
+        ran = np.flatnonzero((threads.state == ThreadState.HOST_OP) & (threads.row >= 0))
+        ran = ran[np.argsort(threads.row[ran], kind="stable")]
+        start_ps = threads.start_ps[ran]
+        return threads.row[ran], start_ps, threads.end_ps[ran] - start_ps
+
+
+class _Waits:
+    """What one device or the program waited for."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._exposed = _exposed(parts)
+        self._for_host_ops = parts.times(parts.may_be_host_op)
+
+    def on(self, rows: NDArray[np.int64], ran: Intervals) -> Intervals:
+        """Return the waits that can be for the ops of these rows, which ran at these times."""
+        own = self._exposed[self._exposed["row"].isin(rows)]
+        own_ps = own["end_ps"] - own["start_ps"]
+        undecided = common(ran, self._for_host_ops)
+        return union(
+            np.concatenate([own["start_ps"].to_numpy(np.int64), undecided.start_ps]),
+            np.concatenate([own_ps.to_numpy(np.int64), undecided.end_ps - undecided.start_ps]),
+        )
+
+
+def _exposed(parts: Parts) -> pd.DataFrame:
+    every = {"row": parts.row, "start_ps": parts.start_ps, "end_ps": parts.end_ps}
+    return pd.DataFrame(every)[parts.is_exposed]
 
 
 # --- as a record -----------------------------------------------------------------------------

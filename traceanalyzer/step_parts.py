@@ -36,6 +36,9 @@ PARTS: Final[dict[StepPart, tuple[Phase, ...]]] = {
 }
 
 
+_AGREE: Final = 0.05  # of the higher bound: closer bounds are one figure
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceSteps:
     """A device's time in each step of its host, or in the whole recording if steps are unknown."""
@@ -48,6 +51,8 @@ class DeviceSteps:
     start_us: NDArray[np.float64]  # from the run's first event
     duration_us: NDArray[np.float64]
     took_us: dict[StepPart, NDArray[np.float64]]  # by part; they add up to the durations
+    #: The least and the most time that can be of CPU ops, where the trace leaves that open.
+    cpu_op_bounds_us: tuple[NDArray[np.float64], NDArray[np.float64]]
     waits_us: pd.Series[float] | None  # per step, for each op of the host; by op id
     ops_us: pd.Series[float]  # per step, the part `cpu_op` by op id
     overlap_share: float | None  # of host op and copy time: the part during a kernel
@@ -61,6 +66,11 @@ class DeviceSteps:
         """Return the mean time of each part of a regular step. The parts add up to `step_us`."""
         means = {kind: float(took[self.regular].mean()) for kind, took in self.took_us.items()}
         return {kind: us for kind, us in means.items() if us > 0}
+
+    def mean_bounds_us(self) -> tuple[float, float] | None:
+        """Return the least and the most time of CPU ops in a regular step, None if they agree."""
+        low, high = (float(bound[self.regular].mean()) for bound in self.cpu_op_bounds_us)
+        return (low, high) if high - low > _AGREE * high else None
 
     def typical_step(self) -> Target:
         """Return the timeline link of the step closest to the mean, or "" without steps."""
@@ -103,6 +113,17 @@ class MeanStep:
     def part_share(self, *kinds: StepPart) -> float:
         """Return the share of some parts, or 0 if nothing was recorded."""
         return self.part_us(*kinds) / self.us if self.us else 0.0
+
+    @property
+    def cpu_op_doubt_us(self) -> tuple[float, float]:
+        """How much shorter and longer the part `cpu_op` can be; 0 if that is negligible."""
+        less_us = more_us = 0.0
+        for device in self.devices:
+            us, bounds = device.mean_us().get("cpu_op", 0.0), device.mean_bounds_us()
+            if bounds is not None:
+                less_us += (us - bounds[0]) / len(self.devices)
+                more_us += (bounds[1] - us) / len(self.devices)
+        return less_us, more_us
 
     def ops_us(self, op_ids: Collection[str]) -> float:
         """Return the time of some ops in the part `cpu_op`."""
@@ -147,6 +168,9 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
     took = parts.within(start_ps, duration_ps)
     by_part = {k: took[[*phases]].to_numpy(np.int64).sum(axis=1) for k, phases in PARTS.items()}
     by_part["unknown"] += (duration_ps - sum(by_part.values())).clip(0)
+    bounds = (parts.times(chosen) for chosen in (parts.is_host_op, parts.may_be_host_op))
+    end_ps = start_ps + duration_ps
+    low_ps, high_ps = (inside_ps(times, start_ps, end_ps) for times in bounds)
     within = union(start_ps[regular], duration_ps[regular])
     inside, ops = inside_ps(within, parts.start_ps, parts.end_ps), host.tables.ops["op_id"]
 
@@ -168,6 +192,7 @@ def _device_steps(host: Host, device: DeviceParts | None, origin_ps: int) -> Dev
         start_us=(start_ps - origin_ps) / PS_PER_US,
         duration_us=duration_ps / PS_PER_US,
         took_us={kind: ps / PS_PER_US for kind, ps in by_part.items() if ps.any()},
+        cpu_op_bounds_us=(low_ps / PS_PER_US, high_ps / PS_PER_US),
         waits_us=waits_us,
         ops_us=by_op_us((parts.phase == Phase.HOST_OP) & (parts.row >= 0)),
         overlap_share=overlap,

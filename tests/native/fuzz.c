@@ -364,6 +364,7 @@ static void call_walk(void)
     FILL(int64_t, walk.op_call, size(ops), ascending(&at[8]) / 8);
     FILL(int64_t, walk.op_end, size(ops), number(0, 60));
     FILL(int64_t, walk.op_segment, size(ops), number(0, segments));
+    FILL(int64_t, walk.op_earliest, size(ops), 0);
     FILL(int64_t, walk.device_end, size(events), ascending(&at[7]));
     FILL(int64_t, walk.done, size(2), 0);
     /* In small steps: room for what was found before, and a little more. */
@@ -372,6 +373,7 @@ static void call_walk(void)
         FILL(int64_t, walk.part_end, size(room), 0);
         FILL(uint8_t, walk.part_phase, size(room), 0);
         FILL(int32_t, walk.part_row, size(room), 0);
+        FILL(uint8_t, walk.part_other, size(room), 0);
         int64_t done = walk_back(&walk);
         CHECK(done == 0 || is_wild);
         if (done || walk.done.at[0] == spans) {

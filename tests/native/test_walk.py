@@ -65,7 +65,7 @@ def walk(
             np.zeros(k, np.int64),
             np.zeros(2, np.int64), *(np.empty(0, t) for t in (np.int64, np.int32, np.int64)),
             *(np.empty(0, t) for t in (np.int64, np.int64, np.int32)),
-            *(np.empty(0, np.int64) for _ in range(5)),
+            *(np.empty(0, np.int64) for _ in range(6)),
             np.array(sorted(b for _, b in devices), np.int64),
         ]
     )  # fmt: skip
@@ -92,7 +92,7 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
                 is_wait = state in {ThreadState.CALL, ThreadState.WAIT}
                 row = -1 if k is None or is_wait else k
                 phase = Phase.RUNTIME if is_wait else Phase(state)
-                assert found[2:] == (phase, row)
+                assert found[2:] == (phase, row, phase)
             at = found[0]
     assert not left
 
@@ -107,7 +107,7 @@ def test_threads_that_only_lead_to_each_other_end() -> None:
             none, none, none.astype(np.uint8), empty, none,
             np.array([0, 1, 2]), np.array([9, 9]), np.array([1, 0], np.int32), np.array([9, 9]),
             none, none, empty,
-            none, none, none, none, none,
+            none, none, none, none, none, none.copy(),
             none,
         ]
     )  # fmt: skip

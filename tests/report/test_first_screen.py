@@ -191,7 +191,7 @@ def test_without_a_gpu_the_prediction_leads_and_why_there_is_none_follows() -> N
     assert page.kind == "D"
     assert plain(page.happened) == (
         "With a GPU, 46 of 52 ops would run on it; 6 would stay on the CPU. In this run, those 6 "
-        "take 565\xa0µs of host time per step and a step takes 3.29\xa0ms (59.1\xa0% your program, "
+        "take 561\xa0µs of host time per step and a step takes 3.29\xa0ms (59.1\xa0% your program, "
         "27.8\xa0% CPU ops and 9.7\xa0% TensorFlow runtime)."
     )
     assert plain(page.next).startswith(

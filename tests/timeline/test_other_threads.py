@@ -177,7 +177,7 @@ def test_a_call_waits_for_an_op_of_a_function_that_it_calls() -> None:
     assert (23, 63, "HOST_OP", "DecodeCSV") in program_parts(python, first, inner)
 
 
-def test_a_device_does_not_wait_for_an_op_that_ran_on_beyond_its_next_launch() -> None:
+def test_whether_a_device_waited_for_an_op_that_ran_on_beyond_its_next_launch_is_open() -> None:
     """`UniqueV2` had ended when the second kernel was launched; `DecodeCSV` had not."""
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))
     launches = thread("tf_Compute", 1)(
@@ -191,10 +191,35 @@ def test_a_device_does_not_wait_for_an_op_that_ran_on_beyond_its_next_launch() -
     )
     device = stream(13, "Compute")(gemm(us(8, 5), 1), gemm(us(64, 5), 2))
 
-    found = parts_of(host(python, launches, before, beyond), gpu(0, device))
+    tables = tables_of(host(python, launches, before, beyond), gpu(0, device))
+    (found,) = host_timeline(tables).devices
 
-    assert found[1:4] == [
-        (13, 22, "RUNTIME", ""),
+    assert shown(found.parts, tables)[1:5] == [
+        (13, 15, "RUNTIME", ""),
+        (15, 22, "HOST_OP", "DecodeCSV"),
         (22, 42, "HOST_OP", "UniqueV2"),
-        (42, 60, "RUNTIME", ""),
+        (42, 60, "HOST_OP", "DecodeCSV"),
     ]
+    is_open = found.parts.other != found.parts.phase
+    assert [found.parts.row[k] for k in is_open.nonzero()[0]] == [
+        tables.ops["type"].tolist().index("DecodeCSV")
+    ] * 2
+    assert set(found.parts.other[is_open]) == {Phase.RUNTIME}
+
+
+def test_a_device_does_not_wait_for_an_op_of_an_earlier_call_that_went_on() -> None:
+    python = line("python")(
+        call("__inference_f_1", us(0, 20), step=7), call("__inference_f_2", us(20, 80), step=8)
+    )
+    launches = thread("tf_Compute", 1)(
+        executor(us(5, 6), step=7)(launch(us(6, 2), 1)),
+        executor(us(21, 60), step=8)(launch(us(60, 2), 2)),
+    )
+    beyond = thread("tf_Compute", 3)(
+        executor(us(14, 70), step=7)(op("parse/DecodeCSV", "DecodeCSV", us(15, 60)))
+    )
+    device = stream(13, "Compute")(gemm(us(8, 5), 1), gemm(us(64, 5), 2))
+
+    found = parts_of(host(python, launches, beyond), gpu(0, device))
+
+    assert "HOST_OP" not in {phase for _, _, phase, _ in found}

@@ -1,4 +1,4 @@
-"""Computes a change's saving: bounds per step if a GPU waited, otherwise its ops' host time."""
+"""Computes a change's saving: the time that a GPU or, without one, the program waited for ops."""
 
 from collections.abc import Collection
 from typing import Final, Literal
@@ -41,7 +41,7 @@ class Savings:
         """Return the saving of moving ops to the GPU; the ops in `alone` need no other change."""
         gain_ps = None if is_prediction else self._costs.gain_ps(op_ids)
         if gain_ps is None:
-            return self._proxy(op_ids)
+            return self._host_time(op_ids)
         if not gain_ps:
             return Saving(kind="none", note="the GPU never waited for these ops")
         return Saving(
@@ -51,13 +51,16 @@ class Savings:
             note="" if alone else _TOGETHER,
         )
 
-    def _proxy(self, op_ids: Collection[str]) -> Saving:
-        per_step = self._costs.host_ps(op_ids)
+    def _host_time(self, op_ids: Collection[str]) -> Saving:
+        """Return the time that the program waited for ops, or their time if that is unknown."""
+        per_step = self._costs.program_ps(op_ids)
         if per_step:
             share = self._share(per_step)
             us = per_step / PS_PER_US
             return Saving(kind="proxy", high_us=us, share=share, note=_HOST_TIME)
-        total = sum(self._host_ps.get(op_id, 0) for op_id in op_ids)
+        total = self._costs.whole_run_ps(op_ids)
+        if total is None:
+            total = sum(self._host_ps.get(op_id, 0) for op_id in op_ids)
         is_once = self.is_rare(op_ids)
         return Saving(
             kind="proxy" if total else "none",

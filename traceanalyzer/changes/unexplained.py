@@ -209,5 +209,6 @@ def _of_a_gpu(diagnosis: Diagnosis) -> Saving:
     step, stay = mean_step(diagnosis.run), diagnosis.stay_on_cpu
     if not step.has_steps or not step.us:
         return Saving(kind="none", note=_UNKNOWN_GAIN)
-    left_us = max(0.0, step.part_us("cpu_op", "unplaced") - step.ops_us(stay))
+    most_us = step.part_us("cpu_op", "unplaced") + step.cpu_op_doubt_us[1]
+    left_us = max(0.0, most_us - step.ops_us(stay))
     return at_most(left_us * PS_PER_US, step.us * PS_PER_US, _AT_MOST_THE_OPS)

@@ -60,6 +60,9 @@ class PhaseTime(Record):
     phase: StepPart  # see `traceanalyzer.report.steps`
     us: Us
     share: Share
+    #: The least and the most that it can be; None where the trace leaves nothing open.
+    low_us: Us | None = None
+    high_us: Us | None = None
 
 
 class DeviceTimeline(Record):

@@ -4,9 +4,12 @@
 /* As in `ThreadState` and `Phase`; the other thread states are phases, too. */
 enum { WAIT = 5, CALL = 6 };
 enum {
+    HOST_OP = 0,
+    INPUT = 1,
     LAUNCH = 2,
     RUNTIME = 3,
     PROGRAM = 4,
+    UNPLACED = 7,
     COMPUTE = 8,
     COPY = 9,
     QUEUED = 10,
@@ -98,12 +101,16 @@ struct walk_back {
     COLUMN(const int64_t) nested_call, outermost_call;
     /* Segments of ops in calls, by outermost call, then by end. */
     COLUMN(const int64_t) op_call, op_end, op_segment;
+    /* Scratch space, as long as these: of the ops of a call that compute on the host and end then
+     * or later, the segment that began first; -1 for none. */
+    COLUMN(int64_t) op_earliest;
     /* Device events, by end. */
     COLUMN(const int64_t) device_end;
-    /* Parts: start, end, phase, row (-1: none). */
+    /* Parts: start, end, phase, row (-1: none), the phase that may be meant instead. */
     COLUMN(int64_t) part_start, part_end;
     COLUMN(uint8_t) part_phase;
     COLUMN(int32_t) part_row;
+    COLUMN(uint8_t) part_other;
     COLUMN(int64_t) done; /* spans, parts; zero at first */
 };
 
@@ -121,13 +128,17 @@ typedef struct {
     int64_t since;
     int32_t row;
     uint8_t phase;
+    uint8_t other; /* of an op of the call that ran at the same time, or `phase` */
 } part;
 
-/* The ops of the call that a span waited for, from the latest end on. */
+/* The ops of the call that a span waited for, from the latest end on: either those that compute
+ * on the host, or all others. */
 typedef struct {
+    bool on_host;
     int64_t call;     /* the outermost one, 0 for none */
     int64_t next;     /* the next op: those with later ends are done with */
     int64_t earliest; /* of those, the segment that began first; -1 for none */
+    int64_t late;     /* of the ops that ended after the walk came to the call, the same */
 } awaited;
 
 static bool are_threads(const int32_t *thread, int64_t n, int64_t threads)
@@ -164,9 +175,10 @@ static bool is_sound(const struct walk_back *c)
            c->link_from_thread.size == links && c->link_from.size == links &&
            c->call_ps.size == calls && c->call_thread.size == calls &&
            c->outermost_call.size == c->nested_call.size && c->op_end.size == c->op_call.size &&
-           c->op_segment.size == c->op_call.size &&
+           c->op_segment.size == c->op_call.size && c->op_earliest.size == c->op_call.size &&
            are_segments(c->op_segment.at, c->op_segment.size, segments) &&
            c->part_end.size == room && c->part_phase.size == room && c->part_row.size == room &&
+           c->part_other.size == room &&
            c->done.size == 2 &&
            are_threads(c->span_thread.at, spans, threads) &&
            are_threads(c->link_from_thread.at, links, threads) &&
@@ -285,7 +297,8 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
 static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const part *p, int64_t t)
 {
     int64_t k = *n - 1;
-    if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row) {
+    if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row &&
+        c->part_other.at[k] == p->other) {
         c->part_start.at[k] = p->since;
     } else if (p->since < t) {
         if (*n >= c->part_start.size) {
@@ -296,11 +309,36 @@ static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const
         c->part_end.at[k] = t;
         c->part_phase.at[k] = p->phase;
         c->part_row.at[k] = p->row;
+        c->part_other.at[k] = p->other;
     }
     return true;
 }
 
-/* Follow a call from `t` on. An op that ended later cannot be what the walk came from. */
+static bool is_earlier(const struct walk_back *c, int64_t segment, int64_t than)
+{
+    return than < 0 || c->segment_start.at[segment] < c->segment_start.at[than];
+}
+
+static bool is_host_op(const struct walk_back *c, int64_t segment)
+{
+    return c->segment_state.at[segment] == HOST_OP;
+}
+
+static void find_earliest(const struct walk_back *c)
+{
+    for (int64_t n = c->op_call.size, k = n - 1, found = -1; k >= 0; k--) {
+        int64_t segment = c->op_segment.at[k];
+        if (k + 1 < n && c->op_call.at[k + 1] != c->op_call.at[k]) {
+            found = -1;
+        }
+        if (is_host_op(c, segment) && is_earlier(c, segment, found)) {
+            found = segment;
+        }
+        c->op_earliest.at[k] = found;
+    }
+}
+
+/* Follow a call from `t` on. What the walk came from did not wait for ops that ended later. */
 static void await(const struct walk_back *c, int64_t call, int64_t t, awaited *ops)
 {
     int64_t k = search(c->nested_call.at, 0, c->nested_call.size, call, false);
@@ -308,8 +346,14 @@ static void await(const struct walk_back *c, int64_t call, int64_t t, awaited *o
         call = c->outermost_call.at[k];
     }
     if (call != ops->call) {
+        int64_t before = last_of_call(c->op_call.at, c->op_end.at, c->op_call.size, call, t);
+        int64_t after = before >= 0 ? before + 1
+                                    : search(c->op_call.at, 0, c->op_call.size, call, false);
+        bool is_first = ops->call == 0; /* earlier calls have returned */
+        bool is_any = is_first && after < c->op_call.size && c->op_call.at[after] == call;
+        ops->late = is_any ? c->op_earliest.at[after] : -1;
         ops->call = call;
-        ops->next = last_of_call(c->op_call.at, c->op_end.at, c->op_call.size, call, t);
+        ops->next = before;
         ops->earliest = -1;
     }
 }
@@ -319,39 +363,73 @@ static void await(const struct walk_back *c, int64_t call, int64_t t, awaited *o
 static int64_t running(const struct walk_back *c, int64_t t, awaited *ops, int64_t *until)
 {
     const int64_t *start = c->segment_start.at;
-    bool is_any = ops->next >= 0 && c->op_call.at[ops->next] == ops->call;
-    while (is_any && c->op_end.at[ops->next] >= t) {
-        int64_t k = c->op_segment.at[ops->next--];
-        if (ops->earliest < 0 || start[k] < start[ops->earliest]) {
+    int64_t before = LONG_AGO;
+    for (; ops->next >= 0 && c->op_call.at[ops->next] == ops->call; ops->next--) {
+        int64_t k = c->op_segment.at[ops->next];
+        if (is_host_op(c, k) != ops->on_host) {
+            continue;
+        }
+        if (c->op_end.at[ops->next] < t) {
+            before = c->op_end.at[ops->next];
+            break;
+        }
+        if (is_earlier(c, k, ops->earliest)) {
             ops->earliest = k;
         }
-        is_any = ops->next >= 0 && c->op_call.at[ops->next] == ops->call;
     }
-    if (ops->earliest >= 0 && start[ops->earliest] < t) {
-        *until = start[ops->earliest];
-        return ops->earliest;
-    }
-    *until = is_any ? c->op_end.at[ops->next] : LONG_AGO;
-    return -1;
+    bool is_running = ops->earliest >= 0 && start[ops->earliest] < t;
+    *until = is_running ? start[ops->earliest] : before;
+    return is_running ? ops->earliest : -1;
 }
 
-/* Add a part that ends at `t`, in which ops of the call ran on other threads: what waits for the
- * call waits for them. */
-static bool add_awaited(const struct walk_back *c, int64_t first, int64_t *n, const part *p,
-                        int64_t t, awaited *ops)
+/* Let ops of the call that ran during a part have its time, unless an op already has it; return
+ * the earliest time for which that holds. What waits for a call waits for its ops. A launch did not
+ * wait for an op that ran on beyond it, but that op may have kept the runtime from going on. */
+static int64_t give_to_ops(const struct walk_back *c, int64_t t, awaited *ops, bool is_launch,
+                           part *p)
 {
-    while (t > p->since) {
-        int64_t until, k = running(c, t, ops, &until);
-        part of_op = *p;
-        if (k >= 0) {
-            of_op.phase = c->segment_state.at[k];
-            of_op.row = c->segment_row.at[k];
+    bool is_open = p->phase == RUNTIME || p->phase == UNATTRIBUTED;
+    int64_t until[2], k[2], since = p->since;
+    for (int which = 0; which < 2; which++) {
+        k[which] = running(c, t, &ops[which], &until[which]);
+        since = most(since, until[which]);
+    }
+    int64_t op = k[0] < 0 || (k[1] >= 0 && is_earlier(c, k[1], k[0])) ? k[1] : k[0];
+    int64_t late = is_open && op < 0 && is_launch ? ops[0].late : -1;
+    if (late >= 0 && c->segment_start.at[late] < t) {
+        p->other = p->phase;
+        p->phase = HOST_OP;
+        p->row = c->segment_row.at[late];
+        return most(since, c->segment_start.at[late]);
+    }
+    if (is_open && op >= 0) {
+        p->phase = c->segment_state.at[op];
+        p->row = c->segment_row.at[op];
+    }
+    int64_t instead = k[p->phase == HOST_OP];
+    p->other = instead < 0 ? p->phase : c->segment_state.at[instead];
+    return since;
+}
+
+/* Add a part that ends at `t`, divided by the ops of the call that ran on other threads. */
+static bool add_divided(const struct walk_back *c, int64_t first, int64_t *n, const part *p,
+                        int64_t t, awaited *ops, bool is_launch)
+{
+    bool can_be_of_op = p->phase == HOST_OP || p->phase == INPUT || p->phase == LAUNCH ||
+                        p->phase == RUNTIME || p->phase == UNPLACED || p->phase == UNATTRIBUTED;
+    while (t >= p->since) {
+        part of = *p;
+        of.other = p->phase;
+        if (can_be_of_op && t > p->since) {
+            of.since = give_to_ops(c, t, ops, is_launch, &of);
         }
-        of_op.since = most(until, p->since);
-        if (!add_part(c, first, n, &of_op, t)) {
+        if (!add_part(c, first, n, &of, t)) {
             return false;
         }
-        t = of_op.since;
+        if (of.since == p->since) {
+            break;
+        }
+        t = of.since;
     }
     return true;
 }
@@ -359,7 +437,8 @@ static bool add_awaited(const struct walk_back *c, int64_t first, int64_t *n, co
 static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
 {
     int64_t floor = c->span_start.at[g], first = *n;
-    awaited ops = {0, -1, -1};
+    bool is_launch = c->span_launch_start.at[g] < c->span_end.at[g];
+    awaited ops[] = {{true, 0, -1, -1, -1}, {false, 0, -1, -1, -1}};
     int jumps = 0;
     place here = {
         .t = c->span_end.at[g],
@@ -369,7 +448,7 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         .at_launch = true,
     };
     while (here.t > floor) {
-        part p = {floor, -1, UNATTRIBUTED};
+        part p = {floor, -1, UNATTRIBUTED, UNATTRIBUTED};
         place next = here;
         next.at_launch = false;
         if (here.at_launch) {
@@ -382,12 +461,11 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         p.since = least(most(p.since, floor), here.t); /* never go forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
-            p = (part){floor, -1, UNATTRIBUTED};
+            p = (part){floor, -1, UNATTRIBUTED, UNATTRIBUTED};
         }
-        await(c, next.call, here.t, &ops);
-        bool is_op = p.phase != RUNTIME && p.phase != UNATTRIBUTED;
-        if (is_op ? !add_part(c, first, n, &p, here.t)
-                  : !add_awaited(c, first, n, &p, here.t, &ops)) {
+        await(c, next.call, here.t, &ops[0]);
+        await(c, next.call, here.t, &ops[1]);
+        if (!add_divided(c, first, n, &p, here.t, ops, is_launch)) {
             return false;
         }
         here = next;
@@ -407,6 +485,7 @@ EXPORT int64_t walk_back(const struct walk_back *c)
     if (!is_sound(c) || c->done.at[0] < 0 || !is_within(c->done.at[1], c->part_start.size + 1)) {
         return REFUSED;
     }
+    find_earliest(c);
     while (c->done.at[0] < c->span_start.size) {
         int64_t n = c->done.at[1];
         if (!walk_span(c, c->done.at[0], &n)) {

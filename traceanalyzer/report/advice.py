@@ -102,8 +102,6 @@ def _change(facts: PageFacts, change: Change) -> Text:
     saved = saving_text(change.saving)
     if saved:
         what = {"find_cause": "A fix", "gpu": "A GPU"}.get(change.kind, "It")
-        is_proxy = change.saving.kind == "proxy"
-        if is_proxy and 0 < facts.part_us("cpu_op") < (change.saving.high_us or 0):
-            saved = (*saved, " over all threads")
-        said = t.fill("{} {} {} {}.", said, what, "frees" if is_proxy else "saves", saved)
+        verb = "frees" if change.saving.kind == "proxy" else "saves"
+        said = t.fill("{} {} {} {}.", said, what, verb, saved)
     return said

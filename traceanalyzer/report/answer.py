@@ -111,7 +111,8 @@ def _costly(facts: PageFacts) -> Text:
         return (*_took(facts, f"{_cpu_ops(facts)} ran on the CPU {how}"), why)
     who = "The GPU waits" if len(facts.devices) == 1 else "On average, a GPU waits"
     ops = counted(sum(us > 0 for us in facts.op_waits_us.values()), "op")
-    waits, where = _of_a_step(facts, facts.wait_us), _where(facts)
+    waits = _of_a_step(facts, facts.wait_us, *facts.step.cpu_op_doubt_us)
+    where = _where(facts)
     more = _more_goes_to(facts, facts.wait_us, "The GPU waits longer for")
     return t.fill("{} {} for {} on the CPU{}.{}", who, waits, ops, where, more)
 
@@ -121,16 +122,21 @@ def _cpu_ops(facts: PageFacts) -> str:
 
 
 def _with_time(facts: PageFacts, ops: pd.DataFrame) -> Text:
-    return t.fill("{} ({})", counted(len(ops), "op"), facts.host_time(ops["op_id"]))
+    return t.fill("{} ({})", counted(len(ops), "op"), facts.step_time(ops["op_id"]))
 
 
-def _of_a_step(facts: PageFacts, us: float) -> Text:
-    """Return a time and its share of the step, or of the mean step if there are several."""
-    whole, share = t.time(facts.step_us or 0.0), t.part(us / (facts.step_us or us))
+def _of_a_step(facts: PageFacts, us: float, less_us: float = 0.0, more_us: float = 0.0) -> Text:
+    """Return a time and its share of the step, or of the mean step if there are several.
+
+    It can also be shorter or longer, by as much as the trace leaves open.
+    """
+    bounds_us, whole_us = (max(0.0, us - less_us), us + more_us), facts.step_us or us
+    took = t.between(*map(t.time, bounds_us))
+    whole, share = t.time(whole_us), t.between(*(t.part(bound / whole_us) for bound in bounds_us))
     if facts.has_steps and facts.steps != 1:
-        return t.fill("{} per step ({} of the mean step, {})", t.time(us), share, whole)
+        return t.fill("{} per step ({} of the mean step, {})", took, share, whole)
     step = " step" * facts.has_steps
-    return t.fill("{} of the recorded {}{} ({})", t.time(us), whole, step, share)
+    return t.fill("{} of the recorded {}{} ({})", took, whole, step, share)
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
@@ -164,7 +170,8 @@ def _fine(facts: PageFacts) -> Text:
     if facts.wait_us is None:
         how = (", by design or not in every step.",)
     elif facts.wait_us:
-        how = t.fill(" and the GPU waits only {} for {}.", _of_a_step(facts, facts.wait_us), them)
+        waits = _of_a_step(facts, facts.wait_us, *facts.step.cpu_op_doubt_us)
+        how = t.fill(" and the GPU waits only {} for {}.", waits, them)
     said = "{} ran on the CPU{}{}"
     if facts.gpu_work_lost is None and facts.ops_share < _LARGE:
         said = f"Placement is not your bottleneck: {said}"
@@ -188,7 +195,9 @@ def _hardly_matters(facts: PageFacts) -> Text:
     step = "The mean step" if facts.steps > 1 else "The step"
     said = f"{step}, {{}}, is {{}}. Placement hardly matters here (CPU ops take {{}} of it). "
     parts = t.listing(_parts(facts), most=4)
-    return t.fill(said, t.time(facts.step_us or 0.0), parts, t.time(facts.ops_us))
+    less_us, more_us = facts.step.cpu_op_doubt_us
+    took = t.between(t.time(facts.ops_us - less_us), t.time(facts.ops_us + more_us))
+    return t.fill(said, t.time(facts.step_us or 0.0), parts, took)
 
 
 def _shares(facts: PageFacts) -> Text:
@@ -211,10 +220,11 @@ def _without_gpu(facts: PageFacts) -> Text:
 
 def _took(facts: PageFacts, ran: str) -> Text:
     ops_us = facts.part_us("cpu_op")
-    if not facts.has_steps or not facts.step_us or not ops_us:
+    if not facts.step_us or not ops_us:
         return t.fill("{} ({}).", ran, facts.host_time(facts.on_cpu["op_id"]))
+    took = _of_a_step(facts, ops_us, *facts.step.cpu_op_doubt_us)
     more = _more_goes_to(facts, ops_us, "More goes to")
-    return t.fill("{} and took {}.{}", ran, _of_a_step(facts, ops_us), more)
+    return t.fill("{} and took {}.{}", ran, took, more)
 
 
 def no_gpu(facts: PageFacts) -> Text:
@@ -262,7 +272,7 @@ def _in_this_run(facts: PageFacts) -> Text:
     stay, costs = facts.stay_on_cpu, []
     if stay and facts.recur(stay):
         they_take = f"those {len(stay):,} take" if len(stay) > 1 else "that op takes"
-        costs.append(t.fill("{} {}", they_take, facts.host_time(stay)))
+        costs.append(t.fill("{} {}", they_take, facts.step_time(stay)))
     if facts.has_steps and facts.step_us and not facts.hardly_matters:
         parts = t.listing(_parts(facts), most=4)
         costs.append(t.fill("a step takes {} ({})", t.time(facts.step_us), parts))

@@ -187,6 +187,11 @@ class PageFacts:
             per, took_ps = "in total", int(rows["host_self_ps"].sum())
         return fill("{} of host time " + per, time(took_ps / PS_PER_US))
 
+    def step_time(self, op_ids: Collection[str]) -> Text:
+        """Return how much of the bar ops take, or their host time if they are not part of it."""
+        us = 0.0 if self.has_gpu_times or not self.has_steps else self.step.ops_us(op_ids)
+        return fill("{} of host time per step", time(us)) if us else self.host_time(op_ids)
+
     # --- what may be said about placement ------------------------------------------------------
 
     @cached_property

@@ -13,7 +13,17 @@ from traceanalyzer.model.figures import InputPipeline, Steps
 from traceanalyzer.report.input_pipeline import input_blocks
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import to_record
-from traceanalyzer.report.text import capital, fill, part, prose, sentence, time, word
+from traceanalyzer.report.text import (
+    between,
+    capital,
+    fill,
+    part,
+    plain,
+    prose,
+    sentence,
+    time,
+    word,
+)
 from traceanalyzer.run import Run, once_per_run
 from traceanalyzer.step_parts import PARTS, DeviceSteps, step_parts
 from traceanalyzer.tables.steps import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
@@ -82,16 +92,27 @@ def timeline(run: Run) -> m.DeviceTimes | None:
             steps,
             steps=int(steps.regular.sum()) if steps.has_steps else None,
             us_per_step=steps.step_us,
-            phases=_phases(steps.mean_us()),
+            phases=_phases(steps.mean_us(), steps.mean_bounds_us()),
         )
         for steps in found
     )
     return m.DeviceTimes(devices=devices, shift_us=shift_us(run))
 
 
-def _phases(took_us: Mapping[m.StepPart, float]) -> tuple[m.PhaseTime, ...]:
-    total = sum(took_us.values())
-    return tuple(m.PhaseTime(phase=k, us=us, share=us / total) for k, us in took_us.items() if us)
+def _phases(
+    took_us: Mapping[m.StepPart, float], cpu_op_us: tuple[float, float] | None
+) -> tuple[m.PhaseTime, ...]:
+    total, bounds = sum(took_us.values()), {"cpu_op": cpu_op_us or (None, None)}
+    return tuple(
+        m.PhaseTime(
+            phase=kind,
+            us=us,
+            share=us / total,
+            **dict(zip(("low_us", "high_us"), bounds.get(kind, ()), strict=False)),
+        )
+        for kind, us in took_us.items()
+        if us
+    )
 
 
 def shift_us(run: Run) -> float:
@@ -133,14 +154,18 @@ def _bar(facts: PageFacts, device: DeviceSteps) -> b.Bar:
         label=f"{name} of {device.host}" if len(facts.run.hosts) > 1 else name,
         total=total,
         parts=tuple(
-            b.Part(
-                kind=kind, label=capital(facts.part_name(kind)), value=round(means[kind], 3), to=to
-            )
+            b.Part(kind=kind, label=_label(facts, device, kind), value=round(means[kind], 3), to=to)
             for kind in PARTS
             if kind in means
         ),
         by_placement=min(total, round(wait_us, 3)) if wait_us else None,
     )
+
+
+def _label(facts: PageFacts, device: DeviceSteps, kind: m.StepPart) -> str:
+    bounds = device.mean_bounds_us() if kind == "cpu_op" else None
+    name = capital(facts.part_name(kind))
+    return name if bounds is None else f"{name}, {plain(between(*map(time, bounds)))}"
 
 
 def _predicted_bar(facts: PageFacts) -> b.Section:

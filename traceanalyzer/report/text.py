@@ -143,6 +143,16 @@ def time(us: float) -> b.Quantity:
     return b.Quantity(value=round(us, 3), unit="us")
 
 
+def between(low: b.Quantity, high: b.Quantity) -> b.Text:
+    """Return bounds, or a single figure if both read the same."""
+    shown, most = (figure(each.value, each.unit) for each in (low, high))
+    if str(shown) == str(most):
+        return (high,)
+    if shown.unit == most.unit:
+        return (f"{shown.figure} to ", high)
+    return (low, " to ", high)
+
+
 def part(of_one: float) -> b.Quantity:
     """Return a share, rounded to six decimals and at most 1."""
     return b.Quantity(value=round(min(1.0, of_one), 6), unit="share")

@@ -139,6 +139,7 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
         end_ps=np.concatenate([end[~gap], walked.end_ps]),
         phase=np.concatenate([phase[~gap], walked.phase]),
         row=np.concatenate([np.where(event >= 0, work.row[event], -1), walked.row]),
+        other=np.concatenate([phase[~gap], walked.other]),
         transfer=np.concatenate([np.where(event >= 0, work.transfer[event], -1), walked.transfer]),
     ).by_time()
 

@@ -57,11 +57,11 @@ _walk_back = NativeFunction(
     " int64 bool int64 int64 uint8 int32 int64"
     " int64 int64 int32 int64"
     " int64 int64 int32"
-    " int64 int64 int64 int64 int64"
+    " int64 int64 int64 int64 int64 int64="
     " int64"
-    " int64= int64= uint8= int32= int64=",
+    " int64= int64= uint8= int32= uint8= int64=",
 )
-_TYPES: Final = (np.int64, np.int64, np.uint8, np.int32)  # of the columns of parts
+_TYPES: Final = (np.int64, np.int64, np.uint8, np.int32, np.uint8)  # of the columns of parts
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 
 
@@ -80,6 +80,8 @@ class Parts(NamedTuple):
     end_ps: NDArray[np.int64]
     phase: NDArray[np.uint8]  #: `Phase`
     row: NDArray[np.int32]  #: of the host's op table, -1 for none
+    #: Equal to `phase`, or the phase of another op that the device may have waited for instead.
+    other: NDArray[np.uint8]
     transfer: NDArray[np.int64]  #: row of the host's transfer table, -1 for none
 
     @property
@@ -92,13 +94,27 @@ class Parts(NamedTuple):
         """A mask of the parts in which a device waited for a host op or for the op's transfer."""
         return np.isin(self.phase, _WAITED_FOR) & (self.row >= 0)
 
+    @property
+    def is_host_op(self) -> NDArray[np.bool_]:
+        """A mask of the parts that belong to an op that computes on the host, for certain."""
+        found: NDArray[np.bool_] = (self.phase == Phase.HOST_OP) & (self.other == Phase.HOST_OP)
+        return found
+
+    @property
+    def may_be_host_op(self) -> NDArray[np.bool_]:
+        """A mask of the parts that may belong to an op that computes on the host."""
+        found: NDArray[np.bool_] = (self.phase == Phase.HOST_OP) | (self.other == Phase.HOST_OP)
+        return found
+
+    def times(self, chosen: NDArray[np.bool_]) -> Intervals:
+        """Return the times of some parts."""
+        return union(self.start_ps[chosen], self.duration_ps[chosen])
+
     def within(self, start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> pd.DataFrame:
         """Return the time of each phase (column) in each interval (row)."""
         end_ps, took = start_ps + duration_ps.clip(0), {}
         for phase in Phase:
-            chosen = self.phase == phase
-            times = union(self.start_ps[chosen], self.duration_ps[chosen])
-            took[phase] = inside_ps(times, start_ps, end_ps)
+            took[phase] = inside_ps(self.times(self.phase == phase), start_ps, end_ps)
         return pd.DataFrame(took)
 
     def by_time(self) -> Parts:
@@ -137,7 +153,7 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
     if threads is None:
         unknown = np.full(n, Phase.UNATTRIBUTED, np.uint8)
         row, none = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
-        return Parts(spans.start_ps, spans.end_ps, unknown, row, none)
+        return Parts(spans.start_ps, spans.end_ps, unknown, row, unknown, none)
     # Nothing waits for work without duration, which does not end idle time.
     ends = np.empty(0, np.int64)
     if work is not None:
@@ -146,15 +162,15 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
         spans.start_ps, spans.end_ps, *spans.launch,
         threads.begin, threads.is_program,
         threads.start_ps, threads.end_ps, threads.state, threads.row, threads.call,
-        *threads.links, *threads.calls, *threads.ops,
+        *threads.links, *threads.calls, *threads.ops, np.empty_like(threads.ops.segment),
         ends,
     )  # fmt: skip
-    start, end, phase, row = walked_back(columns)
-    return Parts(start, end, phase, row, np.full(len(start), -1)).by_time()
+    start, end, phase, row, other = walked_back(columns)
+    return Parts(start, end, phase, row, other, np.full(len(start), -1)).by_time()
 
 
 def walked_back(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the columns of each span's parts, up to `row`, latest part first."""
+    """Return the columns of each span's parts, up to `other`, latest part first."""
     spans, done = len(columns[0]), np.zeros(2, np.int64)
     parts: list[NDArray[Any]] = [np.empty(4 * spans + 1024, dtype) for dtype in _TYPES]
     _walk_back(*columns, *parts, done)
