@@ -28,7 +28,7 @@ from traceanalyzer.capture_file.encoding import (
     record,
 )
 from traceanalyzer.capture_file.files import bounded
-from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition, Tracing
 from traceanalyzer.capture_file.gpu_lines import (
     always_hides_gpus,
     always_requests_cpu,
@@ -119,6 +119,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         attributes=tuple(pools.attributes.sets),
         definitions=tuple(definitions.values()),
         functions=tuple(functions),
+        tracings=pools.records(Tracing, journal.many["tracing"]),
         kernels=pools.records(
             document.RegisteredKernel, kernels if isinstance(kernels, list) else []
         ),

@@ -9,7 +9,10 @@ from typing import Final
 from traceanalyzer.capture_file.document import Json
 
 _RECURRING: Final = frozenset(
-    {"session", "session_config", "frames", "scopes", "function", "error", "visibility", "note"}
+    {
+        *("session", "session_config", "frames", "scopes", "function", "tracing", "error"),
+        *("visibility", "note"),
+    }
 )
 
 

@@ -1,5 +1,6 @@
 """Changes for functions that TensorFlow traces again and again."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,9 @@ from traceanalyzer.timeline.intervals import common, covered, union
 from traceanalyzer.timeline.walk import Phase
 
 _FEWEST: Final = 3  # traces after the first: two variants of a function are usual
+_FRESH_SHARE: Final = 0.25  # of the calls, from which new `tf.function` objects are too many
 _MOST_EXAMPLES: Final = 3
+_IDENTITY: Final = re.compile(r"(?<= object) [0-9a-f]+$")
 _NOTE: Final = "time in which TensorFlow builds and compiles these graphs"
 _TEXTS: Final[dict[str, dict[str, str]]] = toml("changes/data/retracing.toml")
 
@@ -52,13 +55,22 @@ def _of_host(host: Host) -> Iterator[Change]:
     code_of = {each.name: each.place for each in records}
     place = calls["definition"].map(code_of)
     for (function, at), own in calls.groupby(["function", place], sort=False, dropna=False):
-        traced = own[own["is_traced"]].sort_values("start_ps", kind="stable")
-        # A function that makes variables is traced twice in its first call.
-        again = traced if len(traced) and traced["traces"].iloc[0] > 2 else traced[1:]  # noqa: PLR2004
+        again = _again(own)
         saving = _saving(host, again) if len(again) >= _FEWEST else None
         if saving is not None:
             known = [each for each in records if each.place == at]
             yield _change(str(function), own, len(again), saving, known, capture_file)
+
+
+def _again(calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the calls that traced a function again."""
+    traced = calls[calls["is_traced"]].sort_values("start_ps", kind="stable")
+    # A function that makes variables is traced twice in its first call.
+    if len(traced) and traced["traces"].iloc[0] <= 2:  # noqa: PLR2004
+        traced = traced[1:]
+    # Several objects may have the same function as a method, each with its own graph.
+    is_fresh = traced["traces"] == 1
+    return traced[~is_fresh] if is_fresh.sum() < _FRESH_SHARE * len(calls) else traced
 
 
 def _saving(host: Host, again: pd.DataFrame) -> Saving | None:
@@ -149,7 +161,8 @@ def _how(was: TracedArgument, now: TracedArgument) -> str:
 
 
 def _examples(records: Sequence[Tracing], argument: str) -> str:
-    texts = (a.text for each in records for a in each.arguments if a.name == argument)
-    distinct = list(dict.fromkeys(texts))
+    values = (a for each in records for a in each.arguments if a.name == argument)
+    # The end of an object's text only tells objects of one class apart.
+    distinct = list(dict.fromkeys(_IDENTITY.sub("", a.text) for a in values))
     more = ", ..." if len(distinct) > _MOST_EXAMPLES else ""
     return ", ".join(f"`{text}`" for text in distinct[:_MOST_EXAMPLES]) + more

@@ -201,8 +201,15 @@ def _hardly_matters(facts: PageFacts) -> Text:
 
 
 def _shares(facts: PageFacts) -> Text:
-    if not facts.has_gpu_times or not facts.step_us:
+    if not facts.step_us:
         return ()
+    if not facts.has_gpu_times:
+        # What else the host waits for may be work of the GPU.
+        took_us = facts.part_us("preparation")
+        if took_us < _WORTH_NAMING * facts.step_us:
+            return ()
+        took = _of_a_step(facts, took_us)
+        return t.fill(" {} takes {}.", t.capital(facts.part_name("preparation")), took)
     named = _parts(facts, "idle for unknown reasons")
     template = " The recorded time, {}, is {}."
     if facts.has_steps:

@@ -17,6 +17,7 @@ from .keras_models import KerasModels
 from .origins import Origins, Strategies
 from .scopes import Scopes
 from .signatures import Signatures
+from .tracings import TracingRecorder
 from .v1_sessions import Sessions
 from .windows import label_of
 
@@ -39,7 +40,10 @@ class EvidenceRecorder:
         self._choices = GpuChoices(journal)
         self._strategies = Strategies(origins)
         self._sessions = Sessions(journal, dumps, before_call)
-        self._functions = FunctionRecorder(journal, frames, scope_pool, dumps, self._defined)
+        self._tracings = TracingRecorder(journal, frames)
+        self._functions = FunctionRecorder(
+            journal, frames, scope_pool, dumps, self._defined, self._tracings.traced
+        )
         self._eager = EagerRecorder(
             journal, self._signatures, scopes, self._called, dumps, self._functions
         )
@@ -84,6 +88,7 @@ class EvidenceRecorder:
     def finish(self) -> None:
         """Journal the facts that are only known at the end."""
         self._functions.finish(self._sessions.graphs)
+        self._tracings.finish()
         self._eager.write()
         self._journal.write(
             "devices",

@@ -29,13 +29,14 @@ _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
 class FunctionRecorder(RecorderPart):
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         journal: JournalWriter,
         frames: FramePool,
         scopes: Pool,
         dumps: Dumps,
         defined: Callable[[str], None],
+        traced: Callable[[str, Any, Any], None],  # gets a graph's name, the graph, and its type
     ) -> None:
         super().__init__()
         self.op_types: set[str] = set()
@@ -47,6 +48,7 @@ class FunctionRecorder(RecorderPart):
         self._scopes = scopes
         self._dumps = dumps
         self._defined = defined
+        self._traced = traced
         self._alike: dict[tuple[Any, ...], list[str]] = {}  # recorded functions, by their contents
 
     def install(self) -> None:
@@ -78,7 +80,10 @@ class FunctionRecorder(RecorderPart):
         return False
 
     def _made(self, result: Any, name: Any, graph: Any, *_: Any, **__: Any) -> Any:
-        self._record(name.decode() if isinstance(name, bytes) else str(name), graph)
+        known = name.decode() if isinstance(name, bytes) else str(name)
+        with self._journal.guard("the arguments of a function"):
+            self._traced(known, graph, getattr(result, "function_type", None))
+        self._record(known, graph)
         return result
 
     def _record(self, name: str, *graphs: Any) -> None:
