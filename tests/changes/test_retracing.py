@@ -121,6 +121,15 @@ def test_a_function_that_is_made_again_and_again_is_named(tmp_path: Path) -> Non
     assert change.title == "Create the function `fit` once"
 
 
+def test_not_all_traces_have_to_be_recorded(tmp_path: Path) -> None:
+    records = (tracing(k, BATCH, ("k", "value", str(k))) for k in range(4))
+
+    (change,) = retracing(captured(trace(tmp_path), *records))
+
+    assert "traced again 9 times in 20 calls" in change.detail
+    assert "`k`" in change.title
+
+
 def test_functions_of_one_name_are_told_apart(tmp_path: Path) -> None:
     """Each of two functions is traced again four times, in other lines of code."""
     records = [tracing(k, BATCH, ("k", "value", str(k))) for k in range(10)]

@@ -52,14 +52,24 @@ def _of_host(host: Host) -> Iterator[Change]:
         return
     capture_file = host.capture_file
     records = [] if capture_file is None else [*capture_file.tracings]
-    code_of = {each.name: each.place for each in records}
-    place = calls["definition"].map(code_of)
+    place = _places(calls, records)
     for (function, at), own in calls.groupby(["function", place], sort=False, dropna=False):
         again = _again(own)
         saving = _saving(host, again) if len(again) >= _FEWEST else None
         if saving is not None:
             known = [each for each in records if each.place == at]
             yield _change(str(function), own, len(again), saving, known, capture_file)
+
+
+def _places(calls: pd.DataFrame, records: Sequence[Tracing]) -> pd.Series[Any]:
+    """Return the place of the code of each called function, null if unknown."""
+    of_name: dict[str, set[tuple[str, int, str]]] = {}
+    for each in records:
+        of_name.setdefault(each.code, set()).add(each.place)
+    only = {name: places.pop() for name, places in of_name.items() if len(places) == 1}
+    known = calls["definition"].map({each.name: each.place for each in records})
+    # Not all traces are recorded.
+    return known.where(known.notna(), calls["function"].map(only))
 
 
 def _again(calls: pd.DataFrame) -> pd.DataFrame:

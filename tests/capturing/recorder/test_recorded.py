@@ -58,7 +58,7 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
     assert kinds[:3] == ["started", "attached", "environment"]
     assert kinds[-2:] == ["devices", "finished"]
     assert set(kinds[3:-2]) == {
-        *("frames", "scopes", "function", "error", "eager", "session_config")
+        *("frames", "scopes", "function", "tracing", "error", "eager", "session_config")
     }
 
 
