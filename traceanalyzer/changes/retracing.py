@@ -1,5 +1,7 @@
 """Changes for functions that TensorFlow traces again and again."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
