@@ -75,7 +75,8 @@ def _of_run(run: Run) -> Iterator[_Remark]:
         yield _remark(case, host=left_out.host, reason=left_out.reason)
     if run.other_runs:
         yield _remark("other_runs", run=run.name, others=listed(run.other_runs))
-    is_jax = run.version is None and compiled_ops(run) > 0
+    is_jax = any(host.tables.facts.jax_version is not None for host in run.hosts)
+    is_jax = is_jax or (run.version is None and compiled_ops(run) > 0)
     mark = _TEXTS["mark_jax" if is_jax else "mark"]
     if run.steps.empty and not run.ops.empty:
         yield _remark("steps_missing", mark=mark)

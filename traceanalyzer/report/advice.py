@@ -74,6 +74,8 @@ def _advice_on_speed(facts: PageFacts) -> str:
 
 
 def _advice_unexplained(facts: PageFacts) -> str:
+    if facts.compiled_on_cpu:
+        return "record_ops" if facts.jax_version is None else "jax_on_cpu"
     if facts.compiled:
         if facts.has_gpu_times and facts.part_us("unknown") >= _WORTH_NAMING * (facts.step_us or 1):
             return "idle_compiled"

@@ -12,6 +12,7 @@ from traceanalyzer.model.blocks import Code, Line, Text
 from traceanalyzer.model.figures import StepPart
 from traceanalyzer.placement.on_a_gpu import Failure
 from traceanalyzer.report import text as t
+from traceanalyzer.report.compiled import ran_compiled
 from traceanalyzer.report.losses import lost, reported
 from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.records import source_lines
@@ -39,6 +40,8 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
     found = [run.name, listed([host.name for host in run.hosts])]
     if run.version is not None:
         found.append(f"TensorFlow {run.version.value}")
+    if facts.jax_version:
+        found.append(f"JAX {facts.jax_version}")
     if facts.used:
         found.append(counted(len(facts.used), facts.used[0]))
     elif not facts.other_device and not run.ops.empty:
@@ -296,10 +299,7 @@ def _nothing(facts: PageFacts) -> Text:
             used = "A pluggable device (such as Metal) was used; its work is not in the trace."
         return t.fill("{} {} ran on the CPU.", used, _with_time(facts, facts.on_cpu))
     if facts.compiled:
-        device = facts.used[0] if facts.used else "accelerator"
-        all_of_them = "All " if 1 < facts.compiled == len(facts.run.ops) else ""
-        ran = f"{all_of_them}{counted(facts.compiled, 'op')}, compiled by XLA, ran on the {device}."
-        return (ran, *_shares(facts))
+        return (*ran_compiled(facts), *_shares(facts))
     return (f"{_NONE_KNOWN} There is nothing to explain.",)
 
 

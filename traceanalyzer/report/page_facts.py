@@ -20,6 +20,7 @@ from traceanalyzer.profiler_messages import ProfilerMessage, gpu_work_lost
 from traceanalyzer.report.text import fill, time, word
 from traceanalyzer.run import Run
 from traceanalyzer.step_parts import DeviceSteps, MeanStep, step_parts
+from traceanalyzer.tables.compiled_ops import CPU_DEVICE
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
@@ -76,6 +77,19 @@ class PageFacts:
     def compiled(self) -> int:
         """The number of ops that ran in a JAX program or on a TPU."""
         return compiled_ops(self.run)
+
+    @cached_property
+    def compiled_on_cpu(self) -> bool:
+        """Whether compiled ops ran on the CPU."""
+        ops = self.run.ops
+        is_there = ops["device"].astype(str).str.endswith(CPU_DEVICE)
+        return bool((is_there & (ops["placement"].astype(str) == "xla")).any())
+
+    @cached_property
+    def jax_version(self) -> str | None:
+        """The version of JAX, "" if it is unknown, or None if the program did not use JAX."""
+        versions = [host.tables.facts.jax_version for host in self.run.hosts]
+        return max((v for v in versions if v is not None), default=None)
 
     @cached_property
     def other_device(self) -> str:

@@ -13,6 +13,7 @@ from traceanalyzer.tables.arrays import (
     Flags,
     Ints,
     coded,
+    concatenate,
     distinct_rows,
     flags_at,
     in_line_order,
@@ -24,6 +25,7 @@ from traceanalyzer.tables.arrays import (
     place_of,
     self_durations,
 )
+from traceanalyzer.tables.compiled_ops import CPU_DEVICE, MODULE, with_compiled_ops
 from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
 from traceanalyzer.tables.vocabulary import (
     EAGER_RUN,
@@ -115,9 +117,11 @@ def host_plane(trace: Trace) -> Plane:
     return empty.build().planes[0]
 
 
-def host_ops(plane: Plane) -> HostOps:
-    """Find the op occurrences in a host plane."""
+def host_ops(plane: Plane, *, with_compiled: bool = False) -> HostOps:
+    """Find the op occurrences in a host plane, with those that XLA compiled if they are wanted."""
     names = classify(plane)
+    if with_compiled:
+        names = with_compiled_ops(plane, names)
     name_of = plane.name_of
     kind = names.kind[name_of]
     order = in_line_order(plane)
@@ -125,7 +129,7 @@ def host_ops(plane: Plane) -> HostOps:
         marked = (kind == Kind.OP) & (plane.integers("is_eager").values == 1)
         kind = np.where(marked & names.is_unnamed[name_of], Kind.EAGER_OP, kind).astype(np.uint8)
 
-    is_op = (kind == Kind.OP) | (kind == Kind.EAGER_OP) | (kind == Kind.STAGE)
+    is_op = np.isin(kind, (Kind.OP, Kind.EAGER_OP, Kind.STAGE, Kind.COMPILED_OP))
     parent = innermost(plane, order, is_op)
     echoes = _echoes(plane, names, kind, parent)
     if echoes.any():
@@ -179,7 +183,7 @@ def host_ops(plane: Plane) -> HostOps:
         order=order,
         launches=_launch_calls(plane),
     )
-    return _with_devices(host, executor[event])
+    return _with_modules(_with_devices(host, executor[event]))
 
 
 def _launch_calls(plane: Plane) -> Ints:
@@ -311,6 +315,24 @@ def _with_devices(host: HostOps, turn: Ints) -> HostOps:
         unproved = to_cpu & ~is_proved[moves.occurrence] & ~np.array(on_host, np.bool_)[of_move]
         codes[moves.occurrence[unproved]] = target[moves.edge[unproved]]
     return replace(host, device=coded(codes, tuple(devices)[1:]), device_is_proved=is_proved)
+
+
+def _with_modules(host: HostOps) -> HostOps:
+    """Add the module and the device of ops that XLA compiled for the CPU."""
+    is_compiled = host.kind == Kind.COMPILED_OP
+    if not is_compiled.any():
+        return host
+    modules = host.plane.strings(MODULE, host.event)
+    merged = concatenate([host.function, modules])
+    own, of_module = np.split(merged.codes, 2)
+    devices = concatenate([host.device, coded(np.zeros(len(host.event)), (CPU_DEVICE,))])
+    known, on_cpu = np.split(devices.codes, 2)
+    return replace(
+        host,
+        function=coded(np.where(is_compiled, of_module, own), merged.values),
+        device=coded(np.where(is_compiled, on_cpu, known), devices.values),
+        device_is_proved=host.device_is_proved | is_compiled,
+    )
 
 
 def _with_recorded_devices(host: HostOps) -> HostOps:

@@ -10,8 +10,9 @@ import pandas as pd
 from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.graph_def import type_name
 from traceanalyzer.placement.devices import LOCAL
-from traceanalyzer.tables.arrays import categorical, coded, filled, mapped, mask
-from traceanalyzer.tables.device_events import device_events
+from traceanalyzer.tables.arrays import categorical, coded, filled, flags_at, mapped, mask
+from traceanalyzer.tables.compiled_ops import CALLBACKS, called_python
+from traceanalyzer.tables.device_events import device_events, device_planes
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import Joined, join_eager, join_graphs, join_rows
@@ -26,7 +27,7 @@ from traceanalyzer.tables.stages import NO_PIPELINES, NO_STAGES, Pipelines, pipe
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.thread_activity import ThreadActivity, thread_activity
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import Kind, Role
 from traceanalyzer.trace.columns import Plane, Trace
 
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, if no op was running.
@@ -69,7 +70,10 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     `session` is the capture file's session that wrote the trace, if known. Without a capture file,
     `graphs` in other files are used.
     """
-    host = host_ops(host_plane(trace))
+    # A capture has the ops of the functions that XLA compiles.
+    has_device = any(len(plane) for plane in device_planes(trace))
+    with_compiled = capture_file is None and not has_device
+    host = host_ops(host_plane(trace), with_compiled=with_compiled)
     if capture_file is not None:
         host = with_recorded_functions(host, capture_file)
     device = device_events(trace, host)
@@ -86,7 +90,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         occurrences = gather_occurrences(host, device, facts.host_level)
         joined = join_rows(occurrences, capture_file, eager, calls)
         occurrences, joined = with_silent_ops(occurrences, joined, capture_file, facts, session)
-    ops = op_rows(host_index, occurrences, facts, joined)
+    ops = _with_callbacks(op_rows(host_index, occurrences, facts, joined), occurrences)
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)
     stages, work = pipelines(occurrences, ops)
@@ -108,6 +112,21 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
         stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
     )
+
+
+def _with_callbacks(ops: pd.DataFrame, occurrences: OpOccurrences) -> pd.DataFrame:
+    """Add the lines of the Python functions that compiled ops call."""
+    host, row_of = occurrences.host, occurrences.of_occurrence
+    types = ops["type"].astype(str).tolist()
+    rows = np.unique(row_of[host.kind == Kind.COMPILED_OP]).tolist()
+    found = {}
+    for row in (row for row in rows if CALLBACKS.fullmatch(types[row])):
+        is_callback = flags_at(host.event[row_of == row], len(host.plane))
+        found[row] = called_python(host.plane, is_callback, host.order)
+    for row, place in found.items():
+        if place is not None:
+            ops.loc[ops.index[row], ["source_file", "source_line"]] = place
+    return ops
 
 
 def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:

@@ -69,7 +69,11 @@ def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> 
     names, is_eager_op = host.names, host.kind == Kind.EAGER_OP
     # Number the labels of the host's occurrences.
     codes, kinds = pd.factorize(2 * host.name.astype(np.int64) + is_eager_op, sort=True)
-    of_kinds = [_Label(names.op[k // 2], names.type[k // 2], k % 2 == 1) for k in kinds.tolist()]
+    is_compiled = names.kind == Kind.COMPILED_OP
+    of_kinds = [
+        _Label(names.op[k // 2], names.type[k // 2], k % 2 == 1, bool(is_compiled[k // 2]))
+        for k in kinds.tolist()
+    ]
     numbers = [labels.setdefault(label, len(labels)) for label in of_kinds]
     on_host = np.array(numbers, np.int64)[codes]
     label = _kernel_labels(device, labels, pick(on_host, owner))

@@ -17,6 +17,7 @@ from traceanalyzer.capture_file import files as capture_files
 from traceanalyzer.capture_file.document import CaptureFile, Session
 from traceanalyzer.errors import CaptureFileError
 from traceanalyzer.placement.devices import LOCAL
+from traceanalyzer.tables.compiled_ops import jax_version
 from traceanalyzer.tables.device_events import DeviceEvents, device_planes
 from traceanalyzer.tables.host_ops import HostOps
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, placement_of_device
@@ -58,6 +59,7 @@ class TracerFacts:
     pluggable_used: bool  #: a pluggable device (Metal, ...) was used: the trace has its allocator
     has_host_plane: bool = True  #: whether host threads were recorded at all
     unread_planes: tuple[str, ...] = ()  #: planes with events that the tables leave out
+    jax_version: str | None = None  #: "" if unknown, None if the program did not use JAX
     handed_over: int = 0  #: eager ops that ran on the threads of TensorFlow's eager executor
 
 
@@ -100,6 +102,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
         or "pluggable" in map(placement_of_device, named),
         has_host_plane=len(host.plane) > 0,
         unread_planes=tuple(p.name for p in others if _OWN_PLANE.match(p.name)),
+        jax_version=jax_version(trace),
         handed_over=int(host.is_handed_over.sum()),
     )
 

@@ -262,6 +262,7 @@ def _labels(events: _Events, row_of: Ints, ops: pd.DataFrame) -> tuple[NDArray[A
         ThreadState.LAUNCH,
     )
     state[host.event] = of_row[row_of]
+    state[host.event[host.kind == Kind.COMPILED_OP]] = ThreadState.HOST_OP
     state[host.event[host.is_handed_over]] = ThreadState.RUNTIME
     state[host.event[host.in_pipeline]] = ThreadState.INPUT
     row = np.full(len(plane), -1, np.int32)

@@ -103,6 +103,7 @@ class Kind(IntEnum):
     EAGER_OP = 2  # an op run eagerly, `EagerLocalExecute: Type` (eager/execute.cc)
     STAGE = 3  # a stage of a tf.data pipeline, `Iterator::A::B` (dataset.h)
     FUNCTION_CALL = 4  # a function called eagerly, `EagerLocalExecute: __inference_f_12`
+    COMPILED_OP = 5  # an op that XLA compiled for the CPU; see `compiled_ops`
 
 
 class Role:
