@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.capture_file.recorded_run import recorded_part, were_cpus_taken
 from traceanalyzer.data_files import toml
 from traceanalyzer.format import counted, duration_text, listed
@@ -174,6 +174,11 @@ def _capture(host: Host) -> Iterator[_Remark]:
         at = f" at {failed.at}" if failed.at else ""
         yield _remark("program_failed", error=failed.error.type, at=at, said=failed.said)
     yield from _session(host, capture_file)
+    is_v1 = bool(capture_file.session_configs)
+    has_graph = any(is_session(function.name) for function in capture_file.functions)
+    ops = host.tables.ops
+    if is_v1 and not has_graph and bool((~ops["is_eager"] & ops["function"].isna()).any()):
+        yield _remark("session_graphs", version=capture_file.tensorflow_version or "this version")
     for note in capture_file.notes:
         yield "warning" if note.severity == "warning" else "info", note.id, note.message
     yield from Keras(capture_file).remarks()

@@ -107,3 +107,11 @@ def test_the_host_events_of_a_gpu_program_are_launches(tmp_path: Path) -> None:
     run, _ = read(tmp_path, host(*loop()), work)
 
     assert "dot.2" not in set(run.ops["name"])
+
+
+def test_an_older_jax_records_no_ops_on_a_cpu(tmp_path: Path) -> None:
+    _, page = read(tmp_path, host(line("python")(event("PjitFunction(update)", us(0, 900)))))
+
+    assert "JAX" in plain(page.happened)
+    assert "a newer JAX" in plain(page.next)
+    assert "TensorFlow" not in f"{plain(page.happened)} {plain(page.next)}"

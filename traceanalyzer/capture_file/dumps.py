@@ -1,16 +1,18 @@
 """Reads dumps of functions' graphs before placement, after placement, and after partitioning.
 
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb` or, after partitioning,
-`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`. Later instantiations have higher numbers
-(util/debug_data_dumper.cc). Graphs of v1 sessions have other stages. The first graph is named
-`unknown_graph`, and the recorder renames others to `unknown_graph#1` and so on. In file names,
-TensorFlow replaces special characters by `_` (util/dump_graph.cc, MakeUniqueFilename).
+`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb` (`.pbtxt` in 2.13 to 2.15: see `graph_text`). Later
+instantiations have higher numbers (util/debug_data_dumper.cc). Graphs of v1 sessions have other
+stages. The first graph is named `unknown_graph`, and the recorder renames others to
+`unknown_graph#1` and so on. In file names, TensorFlow replaces special characters by `_`
+(util/dump_graph.cc, MakeUniqueFilename).
 """
 
 import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -25,6 +27,7 @@ from traceanalyzer.capture_file.function_records import (
     partition_of,
 )
 from traceanalyzer.capture_file.graph_def import AttributePool, parse_graph
+from traceanalyzer.capture_file.graph_text import graph_of_text
 from traceanalyzer.format import counted, printable, series
 from traceanalyzer.trace.message import BrokenMessageError
 
@@ -41,8 +44,9 @@ _SESSION_STAGES: Final = {
     "after_opt_group_post_partitioning": _PARTITION,
 }
 _STAGED: Final = re.compile(
-    r"(.+?)(?:_partition_(_job:.+))?\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb"
+    r"(.+?)(?:_partition_(_job:.+))?\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb(?:txt)?"
 )
+_TEXT: Final = ".pbtxt"
 _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 
@@ -80,7 +84,7 @@ def read_dumps(
 
 def _found(folder: Path) -> dict[str, _Dumps]:
     found: dict[str, _Dumps] = defaultdict(lambda: defaultdict(list))
-    for path in folder.glob("*.pb"):
+    for path in chain(folder.glob("*.pb"), folder.glob("*.pbtxt")):
         match = _STAGED.fullmatch(path.name)
         name, device, number, stage = match.groups(default="") if match else ("", "", "", "")
         kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
@@ -125,6 +129,8 @@ class _Reader:
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None = None) -> Graph | None:
         try:
+            if dump.path.suffix == _TEXT:
+                return parse_graph(graph_of_text(dump.path.read_text("utf-8")), attributes)
             # Mapped, because constants can be large and are skipped.
             mapped = np.memmap(dump.path, np.uint8, mode="r")
             return parse_graph(mapped.data, attributes)

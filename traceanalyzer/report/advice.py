@@ -74,6 +74,8 @@ def _advice_on_speed(facts: PageFacts) -> str:
 
 
 def _advice_unexplained(facts: PageFacts) -> str:
+    if facts.run.ops.empty and facts.jax_version is not None:
+        return "jax_no_ops"
     if facts.compiled_on_cpu:
         return "record_ops" if facts.jax_version is None else "jax_on_cpu"
     if facts.compiled:

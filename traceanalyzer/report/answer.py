@@ -292,6 +292,8 @@ def _in_this_run(facts: PageFacts) -> Text:
 def _nothing(facts: PageFacts) -> Text:
     if facts.run.ops.empty:
         said = "The trace contains no ops, so there is nothing to explain."
+        if facts.jax_version is not None:
+            said = "The program uses JAX, and the trace contains no ops."
         return (said if facts.why_no_gpu is None else f"No op ran. {facts.why_no_gpu.title}.",)
     if facts.other_device == "pluggable device" or not facts.on_cpu.empty:
         used = f"A {facts.other_device} was used."

@@ -8,6 +8,7 @@ from traceanalyzer.profiler_messages import profiler_messages
 from traceanalyzer.report import text as t
 from traceanalyzer.report.page_facts import PageFacts
 
+_LARGE_HOLES: Final = frozenset({"session_graphs"})  # warnings
 _LED_WITH: Final = frozenset({"xspace_error"})  # by `reported`
 
 
@@ -30,7 +31,8 @@ def reported(facts: PageFacts) -> Text:
 
 def lost(facts: PageFacts) -> Text:
     """Return the most severe limit of the trace, if a part of it is missing."""
-    found = [e for e in facts.health if e.severity == "error" and e.id not in _LED_WITH]
+    errors = [e for e in facts.health if e.severity == "error" and e.id not in _LED_WITH]
+    found = errors + [e for e in facts.health if e.id in _LARGE_HOLES]
     if not found:
         return ()
     more = f" (and {counted(len(found) - 1, 'other problem')})" if len(found) > 1 else ""

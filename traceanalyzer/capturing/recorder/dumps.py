@@ -39,11 +39,11 @@ _KEPT = re.compile(
     r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
     r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
 )
-_STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
+_STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb(?:txt)?")  # of a function
 # Each instantiation of a function has these once, the last once per device.
 _INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
 # The dumps among these with TensorFlow's own name: their session is not yet known.
-_PLACEMENT = re.compile(r"unknown_graph\.\d+\.main\..*_placement\.pb")
+_PLACEMENT = re.compile(r"unknown_graph\.\d+\.main\..*_placement\.pb(?:txt)?")
 _RAN = "unknown_graph_partition_"
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
