@@ -8,6 +8,7 @@ from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.changes.beside import changes_beside
 from traceanalyzer.changes.host_work import host_work_changes
+from traceanalyzer.changes.layer_lines import LayerLines
 from traceanalyzer.changes.line_ops import ops_in_loops
 from traceanalyzer.changes.placement import PlacementChanges
 from traceanalyzer.changes.saving import Savings
@@ -51,6 +52,9 @@ def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> t
     beside = [_at_definition(each, sources) for each in changes_beside(diagnosis, savings)]
     found += [*unknown, *([] if gpu is None else [gpu]), *beside]
     found += host_work_changes(diagnosis)
+    cpu_ops = {**diagnosis.cpu_ops, **({} if there is None else there.analysis.cpu_ops)}
+    layers = LayerLines(capture_files)
+    found = [layers.at_layer(each, cpu_ops) for each in found if not _is_set_up(each)]
     found = sorted(with_distinct_ids(found), key=_order)
     needs_lines = any(each.is_by_placement and each.place is None for each in found)
     # A capture uses the same profiler, which has to work first.
@@ -86,6 +90,11 @@ def _on_this_machine(title: str) -> str:
 def moves_ops(changes: Sequence[Change]) -> bool:
     """Return whether any change to the program moves ops to a GPU."""
     return any(change.is_by_placement and change.kind != "gpu" for change in changes)
+
+
+def _is_set_up(change: Change) -> bool:
+    """Return whether a change is about ops that a library runs once, such as in `adapt`."""
+    return change.kind == "library" and change.saving.per == "once"
 
 
 def _at_definition(change: Change, sources: Sources) -> Change:

@@ -13,6 +13,7 @@ from .errors import ErrorRecorder
 from .frames import FramePool, Pool
 from .functions import FunctionRecorder
 from .hooks import JournalWriter, RecorderPart, loaded
+from .keras_layers import KerasLayers
 from .keras_models import KerasModels
 from .origins import Origins, Strategies
 from .scopes import Scopes
@@ -37,6 +38,7 @@ class EvidenceRecorder:
         self._signatures = Signatures(journal, frames, scopes, scope_pool)
         self._steps = StepMarks()
         self._models = KerasModels()
+        self._layers = KerasLayers(frames)
         self._choices = GpuChoices(journal)
         self._strategies = Strategies(origins)
         self._sessions = Sessions(journal, dumps, before_call)
@@ -50,6 +52,7 @@ class EvidenceRecorder:
         self._parts: tuple[RecorderPart, ...] = (
             *(self._functions, self._choices, origins, self._strategies, scopes, self._eager),
             *(self._sessions, ErrorRecorder(journal), self._steps, self._models),
+            self._layers,
         )
 
     @property
@@ -95,6 +98,7 @@ class EvidenceRecorder:
             strategies=self._strategies.names,
             gpu_questions=list(self._choices.questions),
             keras_models=self._models.found,
+            keras_layers=self._layers.found(),
             ended_ns=time.time_ns(),
             **device_facts(),
         )
