@@ -24,11 +24,12 @@ class LayerLines:
         self._places: dict[str, Place] = {}
         for capture_file in capture_files:
             for layer in noted(capture_file, "keras_layers"):
-                at = layer.get("frame") if isinstance(layer, dict) else None
+                known = layer if isinstance(layer, dict) else {}
+                at = known.get("frame")
                 if isinstance(at, int) and 0 <= at < len(capture_file.frames):
                     frame = capture_file.frames[at]
                     if frame.is_user:
-                        self._places[str(layer["name"])] = (frame.file, frame.line)
+                        self._places[str(known.get("name"))] = (frame.file, frame.line)
 
     def at_layer(self, change: Change, cpu_ops: Mapping[str, CpuOp]) -> Change:
         """Return a change with the line of the layer that makes all of its ops, if it is known."""
