@@ -116,9 +116,22 @@ def test_a_diff_is_not_applied_to_a_program_that_has_changed(
     report: Report, tmp_path: Path
 ) -> None:
     (change,) = changes_for(report, finding_of(report, "4b278816b8"))
-    with pytest.raises(TraceAnalyzerError, match=r"program\.py:100"):
-        edited_files(change.edits, [tmp_path])
     text = (SAMPLE / "program.py").read_text(encoding="utf-8")
+    (edit,) = change.edits
+    copy = tmp_path / "program.py"
+
+    with pytest.raises(TraceAnalyzerError, match=r"program\.py: not found"):
+        edited_files([edit], [tmp_path])
+    for changed in (f"# moved\n{text}", ""):
+        copy.write_text(changed, encoding="utf-8")
+        with pytest.raises(TraceAnalyzerError, match=r"program\.py:100: changed"):
+            edited_files([edit], [tmp_path])
+    copy.write_bytes(b"# \xff\n")
+    with pytest.raises(TraceAnalyzerError, match=r"program\.py: cannot be read"):
+        edited_files([edit], [tmp_path])
+    other = replace(edit, new=("pass",))
+    with pytest.raises(TraceAnalyzerError, match=r"program\.py:100: two diffs"):
+        edited_files([edit, other], [SAMPLE])
     (new,) = edited_files(change.edits, [SAMPLE]).values()
     assert [edit.new[0] in new and edit.old[0] in text for edit in change.edits] == [True]
 

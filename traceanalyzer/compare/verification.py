@@ -125,21 +125,42 @@ def edited_files(edits: Iterable[Edit], folders: Sequence[Path]) -> dict[str, st
     """Find the edited files in `folders`, and return each one's edited text by resolved path.
 
     Raises:
-        TraceAnalyzerError: A file is missing, or has changed since it was captured.
+        TraceAnalyzerError: A file is missing or cannot be read, has changed since it was captured,
+            or is edited twice at one line.
     """
     lines: dict[Path, list[str]] = {}
+    first_edited: dict[Path, int] = {}  # the first line that an edit has replaced
     for edit in sorted(set(edits), key=lambda each: -each.line):  # later edits move no lines
-        path = next((f / edit.file for f in folders if (f / edit.file).is_file()), None)
-        text = lines.setdefault(path.resolve(), _lines(path)) if path is not None else []
-        start, end = edit.line - 1, edit.line - 1 + len(edit.old)
+        path = _found(edit.file, folders)
+        text = lines[path] if path in lines else lines.setdefault(path, _lines(path))
+        start, end, place = edit.line - 1, edit.line - 1 + len(edit.old), _place(edit)
+        if end > first_edited.get(path, end):
+            msg = f"{place}: two diffs change this line; apply one, capture again, and verify then"
+            raise TraceAnalyzerError(msg)
         if tuple(text[start:end]) != edit.old:
-            place = f"{printable(edit.file)}:{edit.line}"
             msg = f"{place}: changed after the capture; capture again, and verify the new report"
             raise TraceAnalyzerError(msg)
         text[start:end] = edit.new
+        first_edited[path] = start
     return {str(path): "\n".join(of_file) for path, of_file in lines.items()}
 
 
+def _place(edit: Edit) -> str:
+    return f"{printable(edit.file)}:{edit.line}"
+
+
+def _found(file: str, folders: Sequence[Path]) -> Path:
+    path = next((folder / file for folder in folders if (folder / file).is_file()), None)
+    if path is None:
+        msg = f"{printable(file)}: not found; run this command where you captured the program"
+        raise TraceAnalyzerError(msg)
+    return path.resolve()
+
+
 def _lines(path: Path) -> list[str]:
-    with tokenize.open(path) as file:
-        return file.read().split("\n")
+    try:
+        with tokenize.open(path) as file:
+            return file.read().split("\n")
+    except (OSError, SyntaxError, ValueError) as error:
+        msg = f"{printable(str(path))}: cannot be read ({error}); capture again"
+        raise TraceAnalyzerError(msg) from error
