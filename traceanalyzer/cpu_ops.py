@@ -1,6 +1,7 @@
 """Finds a run's CPU ops, recorded or predicted for a machine with GPUs, and their blockers."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -27,6 +28,7 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
+from traceanalyzer.placement.host_copies import HostCopies
 from traceanalyzer.placement.inference import OpenOp, OtherOps, by_strategies, inferred
 from traceanalyzer.placement.keras import Keras
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
@@ -76,6 +78,8 @@ class Analysis:
     off_the_cpu: set[str] = field(default_factory=set)
     #: Ops that the assumed machine puts on a GPU but computes on the host.
     on_host: dict[str, CpuOp] = field(default_factory=dict)
+    #: The copies between GPU and host memory in functions, each with the ids of its ops.
+    copies: list[tuple[HostCopies, tuple[str, ...]]] = field(default_factory=list)
     replayed: int = 0  #: how many ops were replayed on the assumed machine
     #: Ids of ops that could not be replayed because their nodes were not recorded. If the kernel
     #: registry shows that such an op is on the CPU, it is in `cpu_ops`.
@@ -101,7 +105,11 @@ def analyse(run: Run) -> Analysis:
     """Find and explain the CPU ops of a run. The result is empty if the run used no GPU."""
     found = Analysis()
     for host in run.hosts if run.gpu_used else ():
-        for cpu_op, is_idle in _on_cpu(run, host):
+        recorded = _recorded(host)
+        replayed = None if recorded is None else ReplayedExplanations(recorded)
+        if replayed is not None and host.capture_file is not None:
+            found.copies += _copies(host, replayed)
+        for cpu_op, is_idle in _on_cpu(run, host, replayed):
             (found.idle if is_idle else found.cpu_ops)[cpu_op.op_id] = cpu_op
     return found
 
@@ -127,6 +135,7 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
     explanations = ReplayedExplanations(capture_file, machine)
     as_recorded = choices.unsure_scopes
     unsure = ReplayedExplanations(capture_file, machine, as_recorded) if as_recorded else None
+    analysis.copies += _copies(host, explanations)
     analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
     for row, record in _rows(host):
         explanation = None if record is None else explanations.of(str(row.type), record)
@@ -157,6 +166,17 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             doubt = on_host or keras.doubt(record.function, record.node) or choices.doubt
             explanation = doubted(choices.weighed(explanation), doubt)
             found[row.op_id] = _cpu_op(row, record, explanation)
+    _mark_copied(analysis)
+
+
+def _mark_copied(analysis: Analysis) -> None:
+    """Mark the ops that the host computes between copies out of GPU memory and into it."""
+    for op_id in (op_id for _, op_ids in analysis.copies for op_id in op_ids):
+        if cpu_op := analysis.on_host.get(op_id):
+            explanation = cpu_op.explanation
+            blockers = tuple(replace(b, is_copied=True) for b in explanation.blockers)
+            explanation = replace(explanation, blockers=blockers)
+            analysis.on_host[op_id] = replace(cpu_op, explanation=explanation)
 
 
 def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
@@ -185,12 +205,30 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
     yield from ops.loc[is_inside & ops["name"].isin(nodes), "op_id"]
 
 
-def _on_cpu(run: Run, host: Host) -> Iterator[tuple[CpuOp, bool]]:
+def _recorded(host: Host) -> CaptureFile | None:
+    joined = host.tables.joined
+    return host.capture_file or (None if joined is None else joined.graphs)
+
+
+def _copies(
+    host: Host, replayed: ReplayedExplanations
+) -> Iterator[tuple[HostCopies, tuple[str, ...]]]:
+    """Yield the copies in a host's functions, each with the ids of the ops on the host's side."""
+    of_node = defaultdict(list)
+    for row, record in _rows(host):
+        if record is not None and record.node:
+            of_node[record.function, record.node].append(str(row.op_id))
+    for found in replayed.copies():
+        ids = (op_id for node in found.computed for op_id in of_node[found.function, node])
+        yield found, tuple(ids)
+
+
+def _on_cpu(
+    run: Run, host: Host, replayed: ReplayedExplanations | None
+) -> Iterator[tuple[CpuOp, bool]]:
     """Yield each CPU op of a host with its explanation, and whether the op does no work."""
     joined = host.tables.joined
     graphs = None if joined is None else joined.graphs
-    recorded = host.capture_file or graphs
-    replayed = None if recorded is None else ReplayedExplanations(recorded)
     by_strategy: dict[str, Certainty] = {}
     if replayed is not None and graphs is not None:
         by_strategy.update(by_strategies(replayed.program, is_distributed=_is_distributed(host)))

@@ -9,6 +9,7 @@ import pandas as pd
 
 from traceanalyzer.attribution import attribute, contained
 from traceanalyzer.causes import Cause, all_causes
+from traceanalyzer.causes.host_memory_kernel import copied
 from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
 from traceanalyzer.cpu_ops import Analysis, CpuOp, analyse, analyse_on_a_gpu
@@ -103,8 +104,7 @@ class Diagnosis:
 
 def _is_on_host(finding: Finding) -> bool:
     """Return whether a finding's ops are computed on the host even if placed on a GPU."""
-    is_copied = finding.cause == "host_memory_kernel" and finding.harm == "harmful"
-    return is_copied or finding.cause == "python_callback"
+    return finding.cause == "python_callback"
 
 
 def cpu_ops(run: Run) -> pd.DataFrame:
@@ -182,7 +182,7 @@ def _on_a_gpu(
         return None
     every = (*analysis.cpu_ops.values(), *analysis.on_host.values())
     found = attribute(run, every, causes, failed, analysis.idle.values())
-    findings = [_judged(f, rare, costs) for f in found]
+    findings = [_judged(f, rare, costs) for f in (*found, *copied(analysis.copies))]
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [capture_file for _, capture_file in run.captured]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)

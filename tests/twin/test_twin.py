@@ -13,9 +13,11 @@ from tests.emulator.captures import captured
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
 from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import ProgramPlacement
+from traceanalyzer.report.page_facts import PageFacts
 
 _PROGRAMS: Final = Path(__file__).with_name("programs")
 _FAST: Final = {"optimizer_slots"}  # the others take seconds each
@@ -199,7 +201,12 @@ def test_ops_that_a_gpu_machine_computes_on_its_host_are_predicted() -> None:
         if row.type != "VarHandleOp"  # a handle, which is no data
     }
     assert predicted == actual
-    assert {op for op, _ in actual} >= {"AddV2", "Sum"}
+    assert {op for op, _ in actual} >= {"AddV2", "Sum", "Equal", "Shape"}
+    # What is placed on the GPU does not count as on the CPU, in neither of them.
+    seen = {(str(row.type), row.source_line) for row in cpu_ops(emulated).itertuples()}
+    stay = PageFacts(diagnosis=ta.diagnose(without)).stay_on_cpu
+    rows = without.ops[without.ops["op_id"].isin(stay)]
+    assert {(str(row.type), row.source_line) for row in rows.itertuples()} == seen
 
 
 @pytest.mark.slow

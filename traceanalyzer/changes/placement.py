@@ -41,6 +41,7 @@ _NOTHING_TO_EDIT: Final = "A library creates these ops: there is nothing to chan
 # Causes whose changes other modules of this package make.
 _CALLBACK: Final = "python_callback"
 _EXACT: Final = "int64"  # the dtype that a variable of int32 can have without any other change
+_COPIES: Final = "host_memory_kernel"
 _ELSEWHERE: Final = frozenset({"no_gpu_visible", "host_pipeline"})
 # Ops that share data by name: ops on another device cannot see it. `StageSize` has no GPU kernel:
 # with `Stage` on the GPU, it finds nothing.
@@ -90,13 +91,16 @@ class PlacementChanges:
             others = {each for op_id in change.op_ids for each in of_op[op_id]} - {remedy}
             needs = tuple(sorted(changes[each].id for each in others if each in changes))
             changes[remedy] = replace(change, needs=needs)
-        of_runs = (f for f in findings if f.cause in whole - _ELSEWHERE and f.harm == "harmful")
-        return [*changes.values(), *map(self._of_finding, of_runs)]
+        of_runs = (f for f in findings if f.cause in whole - _ELSEWHERE or _is_of_copies(f))
+        harmful = (finding for finding in of_runs if finding.harm == "harmful")
+        return [*changes.values(), *map(self._of_finding, harmful)]
 
     def _of_finding(self, finding: Finding) -> Change:
         """Return the change for a cause that concerns a whole run, such as lack of memory."""
         fix = finding.fixes[0] if finding.fixes else None
         places = [e.where for e in finding.evidence if isinstance(e.where, SourceWhere)]
+        # What copies cost on a GPU does not follow from how long these ops take on a CPU.
+        op_ids = () if _is_of_copies(finding) else finding.op_ids
         return Change(
             id=finding.id,
             kind="edit",
@@ -105,7 +109,7 @@ class PlacementChanges:
             place=next(((w.file, w.line) for w in places if w.line is not None), None),
             instead="" if fix is None else fix.code or fix.text,
             why=finding.why,
-            saving=self._saving(finding.op_ids, finding.op_ids),
+            saving=self._saving(op_ids, op_ids),
             certainty=finding.certainty,
             effort=_effort(finding.fixes, ()),
             is_verified=fix is not None and fix.checked,
@@ -255,6 +259,11 @@ class PlacementChanges:
                 own = source.text(node.targets[0] if isinstance(node, ast.Assign) else node.target)
                 break
         return f"`{own}`" if own else "the variable"
+
+
+def _is_of_copies(finding: Finding) -> bool:
+    """Return whether a finding is about a function's copies, and has a fix."""
+    return finding.cause == _COPIES and finding.sub_reason == "round_trip" and bool(finding.fixes)
 
 
 def _merge(

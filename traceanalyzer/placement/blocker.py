@@ -72,4 +72,6 @@ class Blocker:
     call: Signature | None = None  #: the call that sets the default device
     called_in: str = ""  #: the called function, if the scope is around a call in another function
     for_step: bool = False  #: whether the node belongs to a dataset that a step computes
+    #: Of a kernel in host memory: whether its values come from GPU memory and go back in each call.
+    is_copied: bool = False
     of_model: bool = False  #: whether an input pipeline computes the node with a variable

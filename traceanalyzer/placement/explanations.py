@@ -4,7 +4,7 @@ Blockers are found by replaying the placement again without them.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -14,6 +14,7 @@ from traceanalyzer.placement.blocker import BY_REQUEST, Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_blockers
 from traceanalyzer.placement.calls import newest
 from traceanalyzer.placement.devices import CPU, GPU, Machine, is_of_type
+from traceanalyzer.placement.host_copies import HostCopies, copies_of
 from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
 from traceanalyzer.placement.recorded_blockers import BlockerRecords, Site
 from traceanalyzer.placement.registry import SupportedTypes
@@ -140,6 +141,31 @@ class ReplayedExplanations:
                 found.append(replace(self._explained(call, only), library=None))
         is_every = bool(found) and len(found) == len(calls)
         return max(found, key=lambda each: bool(each.doubt)) if is_every else None
+
+    def copies(self) -> Iterator[HostCopies]:
+        """Yield the copies between GPU and host memory that each function makes in each call."""
+        capture_file, registry = self._capture_file, self.program.kernels.registry
+        for name, every in self.program.functions.items():
+            function = capture_file.function(name)
+            for placed in every if function is not None and not is_session(name) else ():
+                own = function.instances[placed.instance] if function and self._is_own else None
+                partitions = () if own is None else own.partitions
+                found = copies_of(placed, capture_file.attributes, registry, partitions)
+                if found is None:
+                    continue
+                graph = placed.placement.nodes.graph
+                sites = [
+                    self._records.node_site(placed, graph.index(n)) for n in sorted(found.nodes)
+                ]
+                frames = dict.fromkeys(site.frame for site in sites if site.frame is not None)
+                inexact = "" if self.program.kernels.exact else "its kernels are not known exactly"
+                yield replace(
+                    found,
+                    frames=tuple(sorted(frames, key=lambda frame: (frame.file, frame.line))),
+                    is_of_library=any(site.library is not None for site in sites),
+                    doubt=found.doubt or inexact,
+                )
+                break  # other calls of the function differ little
 
     def _explained(self, call: _ReplayedCall, found: Blockers) -> PlacementExplanation:
         is_sure = found.is_complete and not call.doubt and self.program.kernels.exact

@@ -35,7 +35,7 @@ _ANYTHING: Final = (  # values of an attribute that neither kernels nor the defi
     *(*_INTEGERS, "string", "resource", "variant"),
 )
 # They only need the shape of their input, which the host knows wherever the data is.
-_SHAPE_OPS: Final = frozenset({"Rank", "Shape", "ShapeN", "Size"})
+_SHAPE_OPS: Final = frozenset({"OnesLike", "Rank", "Shape", "ShapeN", "Size", "ZerosLike"})
 _NO_DATA: Final = _SHAPE_OPS | {"Assert", "LinSpace"}
 _HANDLES: Final = frozenset({"resource"})
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}

@@ -166,8 +166,9 @@ def _where(facts: PageFacts) -> Text:
 def _fine(facts: PageFacts) -> Text:
     if facts.on_cpu.empty:
         is_open = doubt(facts) or facts.gpu_work_lost is not None
+        is_open = is_open or bool(facts.crossing)
         known = _NONE_KNOWN if is_open else "The model runs entirely on the GPU."
-        return (known, *_shares(facts))
+        return (known, *_crossing(facts), *_shares(facts))
     them = "it" if len(facts.on_cpu) == 1 else "them"
     how: Text = (f" and the GPU never waited for {them}.",)
     if facts.wait_us is None:
@@ -259,8 +260,7 @@ def _predicted(facts: PageFacts) -> Text:
         once = f", {rare:,} of them not in every step" if rare else ""
         once = ", but not in every step" if rare == stay else once
         would = "would" if facts.stay_for_certain else "may"
-        computed_there = set() if there is None else there.analysis.on_host.keys()
-        is_by_design = facts.stay_on_cpu <= facts.by_design | computed_there
+        is_by_design = facts.stay_on_cpu <= facts.by_design
         why = " by design" if is_by_design else ""
         said += f"{counts.on_gpu:,} of {counted(sum(counts), 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{why}{once}"
@@ -269,12 +269,24 @@ def _predicted(facts: PageFacts) -> Text:
         said += f"{' that could be replayed' if counts.unknown else ''} would run on it"
     unknown = f"; the device of {counts.unknown:,} is unknown" if counts.unknown else ""
     assumes = f" This assumes that {EARLIER_VARIABLES}." if _is_conditional(facts) else ""
-    return (f"{said}{unknown}.{assumes}", *_in_this_run(facts))
+    said = f"{said}{_on_host(facts)}{unknown}.{assumes}"
+    return (said, *_crossing(facts), *_in_this_run(facts))
 
 
 def _is_conditional(facts: PageFacts) -> bool:
     there = facts.diagnosis.on_a_gpu
     return there is not None and there.has_earlier_variables
+
+
+def _on_host(facts: PageFacts) -> str:
+    number = facts.computed_on_host
+    are = "is" if number == 1 else "are"
+    return f"; of those on the GPU, {number:,} {are} computed on the host" if number else ""
+
+
+def _crossing(facts: PageFacts) -> Text:
+    """Name the first op on the GPU whose values go to the host and back, if there are any."""
+    return t.prose(f" {facts.crossing[0].title}.") if facts.crossing else ()
 
 
 def _in_this_run(facts: PageFacts) -> Text:

@@ -28,6 +28,7 @@ _COSTS_TIME: Final = 0.01  # of a step that waits for CPU ops
 _LARGE: Final = 0.1  # of a step: a smaller part is not the bottleneck
 _EXPLAINED: Final = 0.95  # of CPU-op time, for a page that says that nothing is to change
 _NO_GPU: Final = "no_gpu_visible"
+_IN_HOST_MEMORY: Final = "host_memory_kernel"
 
 
 class OpCounts(NamedTuple):
@@ -251,7 +252,7 @@ class PageFacts:
         """Whether the page may say that placement needs no change."""
         stay_us = self.step.ops_us(self.stay_on_cpu)
         is_cheap = not self.step_us or stay_us < _LARGE * self.step_us
-        return self.is_explained and is_cheap
+        return self.is_explained and is_cheap and not self.crossing
 
     @cached_property
     def first_change(self) -> Change | None:
@@ -300,9 +301,22 @@ class PageFacts:
     @cached_property
     def stay_on_cpu(self) -> frozenset[str]:
         """Ids of the ops that the CPU of a machine with a GPU would compute."""
+        return self.diagnosis.stay_on_cpu
+
+    @property
+    def computed_on_host(self) -> int:
+        """The number of ops that a GPU machine places on its GPU but computes on the host."""
         there = self.diagnosis.on_a_gpu
-        found = set() if there is None else there.analysis.on_host.keys() - there.analysis.unsure
-        return self.diagnosis.stay_on_cpu | found
+        if there is None:
+            return 0
+        found = there.analysis
+        return len(found.on_host.keys() - self.stay_on_cpu - found.unsure.keys())
+
+    @cached_property
+    def crossing(self) -> tuple[Finding, ...]:
+        """The findings about ops on the GPU whose values go to the host and back."""
+        found = (f for f in self.findings.values() if f.cause == _IN_HOST_MEMORY)
+        return tuple(finding for finding in found if finding.harm == "harmful")
 
     @property
     def stay_for_certain(self) -> bool:

@@ -15,6 +15,7 @@ worse than none.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -29,7 +30,10 @@ from traceanalyzer.capture_file.document import (
     Tensor,
 )
 from traceanalyzer.native.events import align
-from traceanalyzer.placement.devices import LOCAL
+from traceanalyzer.placement.devices import GPU, LOCAL
+from traceanalyzer.placement.kernel_tables import InputTypesError
+from traceanalyzer.placement.kernel_types import all_on_host
+from traceanalyzer.placement.registry import nearest
 from traceanalyzer.tables.arrays import Codes, Flags, Ints, coded, filled, mask, pick
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes, OpRecord, as_typed
@@ -177,6 +181,9 @@ def distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRe
     for number in used.tolist():
         signature = capture_file.signatures[number]
         record = _eager_record(signature, capture_file.frame(signature.frame))
+        is_away = record.device is not None and _CPU not in record.device
+        if is_away and _is_of_host_kernel(capture_file, number):
+            record = replace(record, is_on_host=True)
         alike.setdefault((signature.op, record), []).append(number)
     of_signature = np.full(len(capture_file.signatures), -1, np.int32)
     records: list[OpRecord] = []
@@ -186,9 +193,28 @@ def distinct_records(capture_file: CaptureFile, used: Codes) -> tuple[tuple[OpRe
         inputs = [tensor for call in calls for tensor in call]
         shapes = {";".join(map(_shape, call)) for call in calls}
         are_there = record.is_on_host and all(_CPU in t.backing_device for t in inputs)
+        are_there |= any(_is_of_host_kernel(capture_file, number) for number in numbers)
         known = replace(record, signatures=tuple(numbers), has_host_inputs=are_there)
         records.append(replace(known, input_shapes=shapes.pop() if len(shapes) == 1 else None))
     return tuple(records), of_signature
+
+
+def _is_of_host_kernel(capture_file: CaptureFile, number: int) -> bool:
+    """Return whether the GPU kernel of a signature is known to have all data in host memory.
+
+    A tensor does not always show that: of a `bool` that such a kernel makes, `backing_device` names
+    the GPU.
+    """
+    signature = capture_file.signatures[number]
+    kernels = nearest(capture_file.tensorflow_version)
+    definition = kernels.registry.definition(signature.op)
+    if definition is None or not kernels.exact or signature.is_function:
+        return False
+    known = capture_file.attribute_set(signature.attributes)
+    with suppress(InputTypesError):
+        known = definition.of_inputs([t.dtype for t in signature.inputs], known)
+    kernel = kernels.registry.find(signature.op, GPU, known)
+    return kernel is not None and all_on_host(kernel, definition, definition.complete(known))
 
 
 def _shape(tensor: Tensor) -> str:
