@@ -94,6 +94,9 @@ def test_report_writes_the_page_the_data_and_markdown(
     assert wrote == [f"wrote {page}", f"wrote {data}", f"wrote {review}"]
     assert page.read_text().startswith("<!DOCTYPE html>")
     assert "## What to change" in review.read_text()
+    again = traceanalyzer_("report", LOGS, "-o", page)
+    assert again.code == 0
+    assert again.err == f"traceanalyzer: replaced {page}, written earlier\n"
 
 
 @pytest.mark.parametrize("command", ["report", "analyze", "tables"])
@@ -124,6 +127,9 @@ def test_takes_the_newest_run_or_the_one_that_is_asked_for(
     old, new = "2026_01_01_00_00_00", "2026_02_01_00_00_00"
     newest = report(two_runs)
     assert newest["run"]["name"] == new
+    is_said = f"read {new}, the newest of 2 runs; --run selects another one"
+    assert is_said in traceanalyzer_("analyze", two_runs).err
+    assert is_said not in traceanalyzer_("analyze", two_runs, "--run", old).err
     [others] = [entry for entry in newest["health"] if entry["id"] == "other_runs"]
     assert old in others["message"]
     assert report(two_runs, "--run", old)["run"]["name"] == old

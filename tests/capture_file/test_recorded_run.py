@@ -90,6 +90,7 @@ def test_the_value_of_a_secret_option_may_be_the_next_word() -> None:
     [
         (["/srv/ann/train.py"], "train.py"),
         (["../ann/train.py"], "train.py"),
+        (["../../train.py"], "../../train.py"),  # `verify` needs it, and it names no folder
         (["--data=/srv/ann/data/"], "--data=data"),
         (["C:\\Users\\ann\\..\\x.py"], "C:x.py"),
         (["--title", "two words"], "--title 'two words'"),

@@ -19,7 +19,7 @@ from tests.performance.predict_gain import FIXES, reported
 from tests.samples import REPORTS
 from traceanalyzer.capturing.script import EDITED_PROGRAM
 from traceanalyzer.cli import main
-from traceanalyzer.compare.reports import read_report
+from traceanalyzer.compare.reports import read_report, report_of
 from traceanalyzer.compare.verification import changes_for, edited_files, finding_of, verified
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.model import FindingRecord, Report
@@ -189,6 +189,12 @@ def test_the_command_repeats_the_capture(tmp_path: Path) -> None:
 def test_the_findings_to_choose_from_are_listed(report: Report, finding_id: str | None) -> None:
     with pytest.raises(TraceAnalyzerError, match=r"4b278816b8 \(.*TopKV2"):
         finding_of(report, finding_id)
+
+
+def test_a_page_is_refused_with_what_to_name_instead(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("<!DOCTYPE html>")
+    with pytest.raises(TraceAnalyzerError, match="report in JSON"):
+        report_of(tmp_path / "report.html")
 
 
 @pytest.fixture

@@ -1,10 +1,12 @@
 """The page and its changes as Markdown."""
 
 import re
+from pathlib import Path
 
 from tests.report.made_changes import change
 from tests.report.test_terminal import hostile
 from tests.samples import sample
+from traceanalyzer.check.budget import read_budget
 from traceanalyzer.report.markdown import markdown_of, page_markdown
 from traceanalyzer.report.page import page_of
 
@@ -31,6 +33,15 @@ def test_the_page_has_its_answer_its_step_and_its_changes() -> None:
     assert "| On the GPU | 46 | 88.5" in text
     assert "| 1 | Create `asked` as int64 | `program.py:49` |" in text
     assert "Glossary" not in text
+
+
+def test_a_copied_entry_is_accepted_by_the_budget(tmp_path: Path) -> None:
+    found = sample("recommender")
+    texts = markdown_of(page_of(found, [change(found)]))
+    entries = [text for key, text in texts.items() if key.startswith("accept-")]
+    assert entries
+    (tmp_path / "budget.toml").write_text("".join(entries), encoding="utf-8")
+    assert len(read_budget(tmp_path / "budget.toml").accepted) >= len(entries)
 
 
 def test_hostile_names_are_inert() -> None:

@@ -113,5 +113,6 @@ def _quoted(word: str) -> str:
 def _last_part(text: str) -> str:
     path = text.replace("\\", "/")
     parts = [part for part in path.split("/") if part]
-    is_elsewhere = path.startswith(("/", "~")) or ".." in parts
+    names = [part for part in parts[:-1] if part != ".."]
+    is_elsewhere = path.startswith(("/", "~")) or (".." in parts and bool(names))
     return parts[-1] if is_elsewhere and parts else text

@@ -138,8 +138,9 @@ class _Capture:
         recorded = self.folder if chosen is None else chosen.trace
         if page is not None and recorded.exists():
             try:
+                replaced = ", which replaces an earlier one" * page.exists()
                 yield from gathering.write_page(recorded, page, self.mask)
-                yield f"the report: {printable(page)}"
+                yield f"the report: {printable(page)}{replaced}"
             except (OSError, TraceAnalyzerError) as error:
                 again = f"traceanalyzer report {_near(self.folder)}"
                 yield f"the report could not be written: {printable(error)}; try {again}"

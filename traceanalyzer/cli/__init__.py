@@ -18,7 +18,7 @@ from traceanalyzer.cli.doctor import doctor
 from traceanalyzer.cli.parameters import STDOUT, RunToRead, output, reads_a_run, refuse, regex
 from traceanalyzer.cli.terminal import complain, console, discard_output, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.format import printable
+from traceanalyzer.format import listed, printable
 from traceanalyzer.version import VERSION
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def report(
     outputs: dict[Form, Path | None] = {"html": html, "json": json, "markdown": markdown}
     source.refuse_to_overwrite(outputs.values())
     files = [file for file in outputs.values() if file is not None and file != STDOUT]
+    earlier = [str(file) for file in files if file.exists()]
     with progress() as tell:
         diagnosis = source.diagnose(tell)
         from traceanalyzer.report.assemble import assemble
@@ -66,6 +67,8 @@ def report(
         made = assemble(diagnosis)
         tell("writing")
         write_files(made, {form: None if f == STDOUT else f for form, f in outputs.items()})
+    if earlier:
+        complain(f"replaced {listed(earlier)}, written earlier")
     for form, file in outputs.items():
         if file == STDOUT:
             click.echo(text_of(made, form).encode(), nl=False)

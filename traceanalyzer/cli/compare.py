@@ -146,7 +146,8 @@ def _repeat(words: list[str], folder: Path, python: str | None, changes: Sequenc
         options["python"] = python
         script, is_module = options["script"], options["is_module"]
         if not is_module and not Path(script).exists():
-            msg = f"{printable(script)}: not in this folder; run this command where you captured it"
+            where = "where you captured it, or in the script's own folder"
+            msg = f"{printable(script)}: not in this folder; run this command {where}"
             raise TraceAnalyzerError(msg)
         if changes:
             folders = [Path() if is_module else Path(script).parent, Path()]

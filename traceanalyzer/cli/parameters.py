@@ -103,6 +103,9 @@ class RunToRead:
         run_name = run_name or self.run_name
         limit = self.max_memory_bytes
         run = load(self.path, run_name, graphs=self.graphs, max_memory_bytes=limit, progress=tell)
+        if run.other_runs and run_name is None:
+            runs = len(run.other_runs) + 1
+            complain(f"read {run.name}, the newest of {runs} runs; --run selects another one")
         for remark in trace_health(run):
             if remark.is_capture_unused:
                 complain(remark.message)

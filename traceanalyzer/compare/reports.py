@@ -99,6 +99,10 @@ def report_of(
             msg = f"{printable(path)}: this is a report of one run; leave out --run and --graph"
             raise TraceAnalyzerError(msg)
         return read_report(path)
+    if path.suffix.lower() in {".html", ".htm"}:
+        shown = printable(path)
+        msg = f"{shown}: a page cannot be read; name the log directory, or a report in JSON"
+        raise TraceAnalyzerError(msg)
     from traceanalyzer.diagnosis import diagnose  # noqa: PLC0415 - loads pandas
     from traceanalyzer.report.assemble import assemble  # noqa: PLC0415
     from traceanalyzer.run import load  # noqa: PLC0415

@@ -18,6 +18,8 @@ from traceanalyzer.report.text_output import (
 )
 
 _FORM: Final = Form(rows=50, columns=50, draws_bars=False)
+_REASON: Final = "accepted in a review"
+_EXPIRES: Final = "2099-12-31"
 _LARGEST: Final = 60_000  # characters; a GitHub issue can have some more
 _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning in Markdown or HTML
 
@@ -55,8 +57,8 @@ def markdown_of(page: b.Page) -> dict[str, str]:
 
 
 def _accepted(finding_id: str) -> str:
-    """Return a budget entry that accepts a finding. The user fills in the reason and the date."""
-    return f'[[accepted]]\nid = "{finding_id}"\nreason = ""\nexpires = YYYY-MM-DD\n'
+    """Return a budget entry that accepts a finding; the page replaces the date by one soon."""
+    return f'[[accepted]]\nid = "{finding_id}"\nreason = "{_REASON}"\nexpires = {_EXPIRES}\n'
 
 
 def _joined(lines: Iterable[str]) -> str:

@@ -95,7 +95,8 @@ def test_a_note_on_a_change_is_kept_and_copied_with_it(see: See) -> None:
     seen.until("document.querySelector('#change-a3f1 textarea')?.value.startsWith('Ask Kim')")
     seen.watch_copies()
     seen.click("#change-a3f1 [data-copy]")
-    assert seen.copies()[0].endswith("\n> Ask Kim <b>first</b>.\n")
+    seen.click(".bar [data-copy]")
+    assert all(text.endswith("\n> Ask Kim <b>first</b>.\n") for text in seen.copies())
 
 
 @pytest.mark.slow
@@ -159,8 +160,16 @@ def test_on_paper_the_summary_has_two_pages_and_marks_without_colour(see: See) -
         for kind in ("compute", "transfer", "cpu_op", "input", "runtime", "program")
     ]
     assert len(set(looks)) == 6
-    seen.run("() => document.documentElement.classList.add('print-all')")
-    assert seen.shows(".section-explore")
+    seen.run("() => { window.print = () => dispatchEvent(new Event('beforeprint')); }")
+    seen.page.emulate_media(media=None)
+    seen.run("""() => [...document.querySelectorAll("#menu button")]
+      .find((one) => one.textContent === "Print everything").click()""")
+    seen.until("!document.querySelector('.tab[hidden]')")
+    seen.page.emulate_media(media="print")
+    tabs = ("timeline", "ops", "transfers", "scopes", "steps", "memory")
+    assert all(seen.shows(f"#{tab}") for tab in tabs)
+    seen.run("() => dispatchEvent(new Event('afterprint'))")
+    assert not seen.shows("#memory")
 
 
 @pytest.mark.slow

@@ -52,6 +52,11 @@ export function watch(within: ParentNode): void {
   for (const figure of within.querySelectorAll(".scripted")) observer().observe(figure);
 }
 
+/** Draws all figures now, such as those of hidden tabs. */
+export async function drawAll(): Promise<void> {
+  await Promise.all([...document.querySelectorAll<HTMLElement>(".scripted")].map(draw));
+}
+
 /** Draws the first figure of a kind now, wherever it is. */
 export async function drawFirst(kind: string): Promise<void> {
   const figure = document.querySelector<HTMLElement>(`.scripted[data-block="${kind}"]`);

@@ -10,6 +10,26 @@ export function noteOn(id: string): string {
   return note ? `\n> ${note.replaceAll("\n", "\n> ")}\n` : "";
 }
 
+/** Returns all notes of the reader, as Markdown after the whole page. */
+export function allNotes(): string {
+  const cards = [...document.querySelectorAll<HTMLElement>("details.card")];
+  const noted = cards.filter((card) => noteOn(card.id));
+  const title = (card: HTMLElement): string =>
+    (card.querySelector("summary h3, summary .title") ?? card.querySelector("summary"))!.textContent!.trim();
+  return noted.map((card) => `\n**${title(card)}**\n${noteOn(card.id)}`).join("");
+}
+
+const DAYS = 90; // until an accepted finding counts again
+const DAY = 24 * 60 * 60 * 1000; // milliseconds
+
+/** Returns budget entries that accept findings for a while, with the reader's note as the reason. */
+export function accepted(entries: string, id: string): string {
+  const until = new Date(Date.now() + DAYS * DAY).toISOString().slice(0, 10);
+  const note = memory.get(nameOf(id));
+  const dated = entries.replaceAll(/^expires = .*$/gm, `expires = ${until}`);
+  return note ? dated.replaceAll(/^reason = .*$/gm, () => `reason = ${JSON.stringify(note)}`) : dated;
+}
+
 export function beginNotes(): void {
   for (const card of document.querySelectorAll<HTMLElement>("details.card")) {
     const kept = memory.get(nameOf(card.id)) ?? "";

@@ -1,8 +1,9 @@
 // What surrounds the blocks: menu, theme, exact figures, copying, going through changes, terms.
 
 import { announce, button, copy, embedded, make, memory } from "./dom";
+import { drawAll } from "./figures";
 import { key, showKeys } from "./keys";
-import { noteOn } from "./notes";
+import { accepted, allNotes, noteOn } from "./notes";
 import { reveal, state } from "./state";
 
 const root = document.documentElement;
@@ -25,8 +26,8 @@ function beginMenu(): void {
   const menu = make("div", { id: "menu", popover: "auto" },
     button("Dark or light", toggleTheme),
     button("Exact figures", toggleExact, { id: "exact", "aria-pressed": "false" }),
-    button("Print summary", () => printPage(false)),
-    button("Print everything", () => printPage(true)),
+    button("Print summary", () => void printPage(false)),
+    button("Print everything", () => void printPage(true)),
     button("Shortcuts", showKeys));
   menu.addEventListener("click", (event) => {
     if ((event.target as Element).closest("button")) menu.hidePopover();
@@ -76,7 +77,9 @@ function beginCopying(): void {
   document.addEventListener("click", (event) => {
     const from = (event.target as Element).closest?.<HTMLElement>("button");
     if (!from) return;
-    if (from.dataset.copy !== undefined) void copy(texts[from.dataset.copy] + noteOn(from.dataset.copy), from);
+    const key = from.dataset.copy;
+    if (key?.startsWith("accept-")) void copy(accepted(texts[key], key.slice("accept-".length)), from);
+    else if (key !== undefined) void copy(texts[key] + (key ? noteOn(key) : allNotes()), from);
     if (from.dataset.link !== undefined) void copy(state.link(from.dataset.link), from);
     if (from.matches(".copy-diff")) void copy(diffOf(from), from);
   });
@@ -131,21 +134,26 @@ function beginTerms(): void {
 // --- print
 
 let closed: HTMLDetailsElement[] = [];
+let hidden: HTMLElement[] = [];
 
 function beginPrinting(): void {
   window.addEventListener("beforeprint", () => {
     if (!root.classList.contains("print-all")) return;
     closed = [...document.querySelectorAll<HTMLDetailsElement>("main details:not([open])")];
     for (const fold of closed) fold.open = true;
+    hidden = [...document.querySelectorAll<HTMLElement>("main .tab[hidden]")];
+    for (const tab of hidden) tab.hidden = false;
   });
   window.addEventListener("afterprint", () => {
     root.classList.remove("print-all");
     for (const fold of closed) fold.open = false;
-    closed = [];
+    for (const tab of hidden) tab.hidden = true;
+    closed = hidden = [];
   });
 }
 
-function printPage(isAll: boolean): void {
+async function printPage(isAll: boolean): Promise<void> {
   root.classList.toggle("print-all", isAll);
+  if (isAll) await drawAll();
   window.print();
 }
