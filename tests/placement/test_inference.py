@@ -7,6 +7,7 @@ import pytest
 import traceanalyzer as ta
 from tests.emulator.captures import captured
 from tests.labelled.calibration import without_capture_file
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.inference import OpenOp, OtherOps, inferred
 
@@ -80,3 +81,40 @@ def test_an_eager_op_may_be_of_the_code_that_writes_summaries_or_checkpoints(bes
     assert found.certainty == ("possible" if beside else "likely")
     doubt = f"library code that runs {beside} also requests the CPU"
     assert found.doubt == (doubt if beside else "")
+
+
+@pytest.mark.parametrize(
+    "name", ["Adam/Identity", "Adam/Pow_1", "Adam/ExponentialDecay/Floor", "model/Adam/Cast_1"]
+)
+def test_what_an_optimizer_prepares_belongs_to_the_variables_that_it_updates(name: str) -> None:
+    update = _open_op("step", "Adam/Adam/update_2/ResourceScatterAdd", "ResourceScatterAdd")
+    update = update._replace(op_id="update")
+    op = _open_op("step", name, "Pow", "float")._replace(op_id="prepared")
+    other = OtherOps(on_gpu=[("step", "model/dense/MatMul", "MatMul")])
+
+    found = inferred([update, op], other, "2.9.0")["prepared"]
+
+    (blocker,) = found.blockers
+    assert (blocker.kind, blocker.name) == (BlockerKind.RESOURCE, update.name)
+    assert blocker.link == "class"
+
+
+@pytest.mark.parametrize("name", ["RMSprop/Pow", "Scale/Pow", "Adam_stats/Pow"])
+def test_the_scope_of_another_optimizer_or_layer_is_its_own(name: str) -> None:
+    update = _open_op("step", "Adam/Adam/update_2/ResourceScatterAdd", "ResourceScatterAdd")
+    op = _open_op("step", name, "Square", "float")._replace(op_id="other")
+    other = OtherOps(on_gpu=[("step", "model/dense/MatMul", "MatMul")])
+
+    found = inferred([update, op], other, "2.9.0")["other"]
+
+    assert {blocker.kind for blocker in found.blockers} == {BlockerKind.REQUEST}
+
+
+def test_an_op_of_an_embedding_layer_has_the_fix_of_its_table() -> None:
+    lookup = _open_op("step", "model/embedding/embedding_lookup", "ResourceGather")
+    beside = _open_op("step", "model/embedding/Cast", "Cast")._replace(op_id="beside")
+
+    found = inferred([lookup, beside], OtherOps(on_gpu=[("step", "m/MatMul", "MatMul")]), "2.3.0")
+
+    assert {explanation.habit for explanation in found.values()} == {"embedding"}
+    assert len(found) == 2

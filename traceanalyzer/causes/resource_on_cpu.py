@@ -65,7 +65,7 @@ def describe(ops: BlockedOps) -> FindingText:
         user = name or ops.ops[0].function
         by = f" of `{user}`" if user else f" used by {types_at(ops.ops)}"
         habits = {cpu_op.explanation.habit for cpu_op in ops.ops}
-        case = "embedding" if habits == {"embedding"} else "inferred"
+        case = "embedding" if "embedding" in habits else "inferred"
         return ops.described(f"resource_on_cpu/{case}", by=by)
     is_placed, is_int32 = blocker.kind in PLACED, _dtype(blocker) == _INT32
     is_variable = blocker.resource is not None and blocker.resource.dtype

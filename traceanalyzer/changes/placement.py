@@ -30,7 +30,7 @@ from traceanalyzer.format import counted, series
 from traceanalyzer.model import Fix, SourceWhere
 from traceanalyzer.model.changes import Change, Edit, Effort, Place, Saving, with_distinct_ids
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
-from traceanalyzer.placement.kernel_types import definition_of, python_name
+from traceanalyzer.placement.kernel_types import definition_of, is_never_computed, python_name
 from traceanalyzer.placement.retyping import keeps_result
 
 #: The edits of a change, and lines without an edit that must change too.
@@ -322,8 +322,21 @@ def _why(group: RemedyGroup) -> str:
     lead, remedy = group.lead, group.remedy
     text = lead[0].cause.described(BlockedOps(tuple((b.cpu_op, b.blocker) for b in lead)))
     if remedy.kind != "scope":
-        return text.why
+        return f"{text.why}{_staying(group)}"
     return f"The program enters `{scope_text(lead[0].blocker)}` at {remedy.at}. {text.why}"
+
+
+def _staying(group: RemedyGroup) -> str:
+    """Name the ops that compute in host memory even on a GPU, if no replay shows that."""
+    if any(each.cpu_op.explanation.basis == "replay" for each in group.lead):
+        return ""
+    types = [op for op in group.types if is_never_computed(op)]
+    if not types:
+        return ""
+    return (
+        f" {series(types)} and most ops on int32 results of {'it' if len(types) == 1 else 'them'} "
+        "stay in host memory even then: a GPU computes no sizes."
+    )
 
 
 def _effort(fixes: Sequence[Fix], edits: Sequence[Edit]) -> Effort:

@@ -43,6 +43,10 @@ GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?P<of>.+)_grad/")
 # (`_distributed_apply`, optimizer_v2.py).
 UPDATE: Final = re.compile(r"(?:^|/)(?P<update>(?P<optimizer>[A-Z]\w*)/(?:\w+/)*?update\w*)/")
 
+# What Keras' optimizers compute once per device and step for all updates there: learning rates and
+# powers of betas (`_prepare_local`, in `device(var.device)`, optimizer_v2.py).
+_PREPARATION: Final = re.compile(r"(?:[a-z]\w*/)*(?P<optimizer>[A-Z]\w*)/(?!(?:\w+/)*update)")
+
 _CPU_0: Final = "/device:CPU:0"
 # The scope of a function that was inlined in place of its call (inline_function_utils.cc).
 _INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
@@ -152,7 +156,7 @@ def inferred(
         return explained
     leads = {(op.function, user_of(op.name)): op for op in reversed(variables)}
     following = {
-        op.op_id: _following(op, lead)
+        op.op_id: _following(op, lead, by_variable[lead.op_id].habit)
         for op in others
         if user_of(op.name) and (lead := leads.get((op.function, user_of(op.name))))
     }
@@ -172,11 +176,13 @@ def _by_name(op: OpenOp) -> PlacementExplanation:
     return _explained(op, BlockerKind.REQUEST, "its name is typical of library ops")
 
 
-def _following(op: OpenOp, lead: OpenOp) -> PlacementExplanation:
+def _following(op: OpenOp, lead: OpenOp, habit: str) -> PlacementExplanation:
     """Explain an op of a layer, or of its gradient, by the layer's variable on the CPU."""
     shown = f"it is in `{user_of(op.name)}`, which uses a variable on the CPU"
     found = _tied(_explained(op, BlockerKind.RESOURCE, shown), lead, "follows")
-    return replace(found, certainty="possible", doubt="it may be on the CPU for another reason")
+    return replace(
+        found, habit=habit, certainty="possible", doubt="it may be on the CPU for another reason"
+    )
 
 
 def _by_scopes(
@@ -263,8 +269,13 @@ def _by_variables(
         found[op.op_id] = replace(explained, habit=habit_of(f"{owner}/", version))
     named = {(op.function, op.name): op for op in variables}
     updates = {(op.function, _update(op.name)): op for op in variables if _update(op.name)}
+    by_optimizer = {
+        (function, update.partition("/")[0]): op for (function, update), op in updates.items()
+    }
     for op in others:
         lead = updates.get((op.function, _update(op.name)))
+        if lead is None and (prepared := _PREPARATION.match(op.name)):
+            lead = by_optimizer.get((op.function, prepared["optimizer"]))
         if initializer := _INITIALIZER.match(op.name):
             lead = named.get((op.function, f"{initializer['variable']}/Assign"))
         if lead is not None:

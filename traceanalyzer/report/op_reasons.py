@@ -1,6 +1,7 @@
 """Explains why individual ops ran where they did."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from traceanalyzer.attribution import cause_of
@@ -12,7 +13,7 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.exclusions import ruled_out, types_missing
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import Certainty, Evidence, SourceWhere
+from traceanalyzer.model import Certainty, Evidence, Fix, SourceWhere
 from traceanalyzer.model import blocks as b
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -44,6 +45,8 @@ class Reasoner:
         self._causes = all_causes()
         self._captured = {host.name for host, _ in self._run.captured}
         self._candidates = Candidates(self._run)
+        every = self._diagnosis.cpu_ops.values()
+        self._of_node = {(op.host, *op.node): op for op in every if op.node[1]}
 
     def here(self, row: Any) -> Iterator[b.Block]:  # noqa: ANN401 - a row of the op table
         """Yield the reasons for an op's placement in this run."""
@@ -103,7 +106,9 @@ class Reasoner:
             doubts = (explanation.contradiction, explanation.doubt, *doubts)
             are_all = explanation.is_complete and 0 < len(explanation.blockers) == len(reasons)
             if are_all and not is_on_gpu:
-                yield b.Note(text=(phrase("all_blockers" if len(reasons) > 1 else "only_blocker"),))
+                key = "all_blockers" if len(reasons) > 1 else "only_blocker"
+                key = key if explanation.basis == "replay" else f"{key}_inferred"
+                yield b.Note(text=(phrase(key),))
         for text in dict.fromkeys(map(sentence, filter(None, doubts))):
             yield b.Note(text=prose(text), tone="warning")
         if cpu_op is not None:
@@ -138,9 +143,19 @@ class Reasoner:
         if known is None:
             return _Reason(blocker_text(blocker), certainty, tie=tie)
         cause, match, text = known
+        text = replace(text, fixes=self._fixes_of_lead(cpu_op, blocker) or text.fixes)
         certainty = max(certainty, match.certainty, key=CERTAINTIES.index)
         cause_id = _full_id(cause.id, match.sub_reason)
         return _Reason(text.title, certainty, cause_id, text, match.evidence, tie)
+
+    def _fixes_of_lead(self, cpu_op: CpuOp, blocker: Blocker) -> tuple[Fix, ...]:
+        """Return the fixes of the op that another one is inferred to follow, as changes do."""
+        lead = self._of_node.get((cpu_op.host, blocker.function, blocker.name))
+        is_tied = blocker.link in {"class", "follows"} and lead is not cpu_op
+        if lead is None or not is_tied or cpu_op.explanation.basis != "inference":
+            return ()
+        found = (cause_of(lead, each, self._causes) for each in lead.explanation.blockers)
+        return next((known[2].fixes for known in found if known is not None), ())
 
     def _possible_causes(self, cpu_op: CpuOp) -> Iterator[b.Note]:
         named = {cause: cause_title(cause) for cause in self._candidates.of(cpu_op)}
