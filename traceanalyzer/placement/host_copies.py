@@ -75,7 +75,7 @@ def copies_of(
 
     If the graph's final partitions were recorded, only the copies that these contain count.
     """
-    found = _Memory(placed.placement.nodes.graph, placed.placement.devices, attributes, registry)
+    found = _Copying(placed.placement.nodes.graph, placed.placement.devices, attributes, registry)
     edges = found.edges()
     if partitions:
         seen = _sent(partitions, attributes)
@@ -123,7 +123,7 @@ def _sent(partitions: Sequence[Partition], attributes: Sequence[Attributes]) -> 
 
 
 @dataclass(eq=False)
-class _Memory:
+class _Copying:
     """Which values of a placed graph are in host memory."""
 
     graph: Graph
