@@ -70,6 +70,43 @@ def test_steps_that_are_joined_already_are_not_to_be_joined() -> None:
     assert not [change for change in found if "steps_per_execution" in change.instead]
 
 
+EAGER = """
+import sys
+import keras
+import numpy as np
+import tensorflow as tf
+
+seen = np.linspace(0.0, 1.0, 512, dtype="float32").reshape(-1, 8)
+if sys.argv[1] == "keras":
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(8), keras.layers.Dense(1)])
+    model.compile("sgd", "mae", run_eagerly=True)
+    model.fit(seen, seen[:, :1], batch_size=8, epochs=2, verbose=0)
+else:
+    tf.config.run_functions_eagerly(True)
+    kernel = tf.Variable(tf.eye(8))
+
+    @tf.function
+    def smooth(x):
+        for _ in range(12):
+            x = tf.tanh(tf.matmul(x, kernel))
+        return x
+
+    for _ in range(16):
+        smooth(seen)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [("keras", "run_eagerly=False"), ("functions", "run_functions_eagerly(False)")],
+)
+def test_a_step_that_is_decorated_is_not_to_be_decorated(how: str, words: str) -> None:
+    found = check(ta.diagnose(captured(EAGER, how, gpus=1).run())).changes
+
+    assert [change for change in found if words in change.instead]
+    assert not [change for change in found if "@tf.function" in change.title + change.instead]
+
+
 def loop(python_us: int, launch_us: int = 5) -> tuple[Change, ...]:
     """Steps of 100 us or more: Python, a launch, and a kernel for the rest."""
     period = max(100, python_us + 50)

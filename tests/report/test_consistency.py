@@ -8,6 +8,9 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, recorded_runs, slow_but
+from tests.emulator.captures import captured
+from tests.labelled import BARE, HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
+from tests.labelled.scoring import captured as labelled
 from tests.page_kinds import KINDS
 from tests.report.test_first_screen import every, said, waiting
 from tests.samples import SAMPLES, sample
@@ -16,11 +19,16 @@ from traceanalyzer.diagnosis import Diagnosis
 from traceanalyzer.model import Report
 from traceanalyzer.model import blocks as b
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.text import plain
 from traceanalyzer.step_parts import mean_step
 
 _LARGE: Final = 0.1  # of a step
 _SMALL: Final = 0.01
+_NOTICEABLE: Final = 0.05
+_CAPTURED: Final = "word_scores"  # by other quick tests, too
+_TWINS: Final = Path(__file__).parents[1] / "twin" / "programs"
+_GENERAL: Final = re.compile("several steps per call|step with XLA|step with @tf.function")
 _CALMING: Final = re.compile(r"not your bottleneck|needs no change|hardly matters")
 _TOTAL: Final = re.compile(r"in total|, once")
 _QUICK: Final = {
@@ -51,6 +59,25 @@ def test_recorded_runs(folder: str, name: str) -> None:
         check(ta.diagnose(ta.load(CORPUS / folder, run=name or None)))
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(p, marks=[] if p.name == _CAPTURED else pytest.mark.slow, id=p.name)
+        for p in (*PROGRAMS, *HELD_OUT, *QUESTIONS, *BARE)
+    ],
+)
+def test_labelled_programs(program: LabelledProgram) -> None:
+    for run in (labelled(program), labelled(program, gpus=0)):
+        check(ta.diagnose(run))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sorted(_TWINS.glob("*.py")), ids=lambda file: file.stem)
+def test_twin_programs(file: Path) -> None:
+    for gpus in (0, 1):
+        check(ta.diagnose(captured(file, gpus=gpus, may_fail=True).run()))
+
+
 def check(diagnosis: Diagnosis) -> Report:
     """Check that a run's report agrees with itself, and return it."""
     report = assemble(diagnosis)
@@ -59,14 +86,40 @@ def check(diagnosis: Diagnosis) -> Report:
     step = mean_step(diagnosis.run)
     if step.has_steps and _CALMING.search(said(page)):
         assert step.part_share("cpu_op") < _LARGE, said(page)
+    facts = PageFacts(diagnosis=diagnosis, changes=report.changes)
+    if "needs no change." in said(page):
+        assert facts.is_explained
+    _check_general_advice(report)
+    _check_input(diagnosis, report)
     _check_order(report)
     _check_tables(page)
     return report
 
 
+def _check_general_advice(report: Report) -> None:
+    """General advice is about a large part of the step."""
+    general = [c for c in report.changes if _GENERAL.search(c.title)]
+    assert all((change.saving.share or 0.0) >= _LARGE for change in general), general
+
+
+def _check_input(diagnosis: Diagnosis, report: Report) -> None:
+    """A pipeline that keeps up has a small part of the bar."""
+    step, found = mean_step(diagnosis.run), report.input_pipeline
+    if found is not None and step.has_steps and len(diagnosis.run.hosts) == 1:
+        assert "it keeps up" not in found.text or step.part_share("input") < _NOTICEABLE
+        (of_host,) = found.hosts
+        shown = of_host.wait_mean_us
+        assert shown is None or shown >= step.part_us("input") - 0.01
+
+
 def _check_order(report: Report) -> None:
-    """Changes are in the order of their share of the step; those without a share come last."""
+    """Changes are in the order of their share of the step; those without a share come last.
+
+    Only a GPU that the program hides comes before what helps only with it.
+    """
     per_step = [c for c in report.changes if c.saving.per == "step" and c.saving.high_us]
+    needed = {need for change in report.changes for need in change.needs}
+    per_step = [c for c in per_step if c.kind != "gpu" or c.id not in needed]
     shares = [change.saving.share or 0.0 for change in per_step]
     assert shares == sorted(shares, reverse=True)
     first = report.changes[0] if report.changes else None

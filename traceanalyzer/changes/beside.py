@@ -9,9 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from traceanalyzer.changes.already import fetches_several_batches, uses_xla
+from traceanalyzer.changes.already import (
+    fetches_several_batches,
+    functions_run_eagerly,
+    keras_runs_eagerly,
+    uses_xla,
+)
 from traceanalyzer.changes.retracing import retracing_changes
 from traceanalyzer.changes.saving import LEAST, Savings, at_most
+from traceanalyzer.changes.source import Sources
 from traceanalyzer.data_files import toml
 from traceanalyzer.diagnosis import RAN_ONCE, Diagnosis
 from traceanalyzer.findings import finding_id
@@ -311,7 +317,7 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     if loop is not None and program_ps + runtime_ps >= _LARGE * step_ps:
         at = f" ({loop.place})" if loop.place else ""
         detail = f"Python runs {counted(loop.ops, 'op')} per step one by one{at}"
-        yield _change("eager_loop", program_ps + runtime_ps, step_ps, detail=detail)
+        yield _change(_eager_case(run), program_ps + runtime_ps, step_ps, detail=detail)
         return
     if diagnosis.on_a_gpu is not None:
         return  # the step is another one on the machine of the prediction
@@ -322,6 +328,14 @@ def _overhead(diagnosis: Diagnosis, steps: list[_Steps]) -> Iterator[Change]:
     if is_open and runtime_ps >= _LARGE * step_ps:
         code = "model.compile(..., {})" if step.is_keras else "@tf.function({})"
         yield _change("launches", runtime_ps, step_ps, instead=code.format("jit_compile=True"))
+
+
+def _eager_case(run: Run) -> str:
+    """Return the advice on an eager loop: the program may have a function that runs eagerly."""
+    if functions_run_eagerly(run):
+        return "functions_run_eagerly"
+    sources = Sources(capture_file for _, capture_file in run.captured)
+    return "keras_runs_eagerly" if keras_runs_eagerly(run, sources) else "eager_loop"
 
 
 def _between_calls(run: Run, step: _Steps, program_ps: float) -> Iterator[Change]:

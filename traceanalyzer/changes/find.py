@@ -68,17 +68,20 @@ def in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...
     """Put the change that makes a GPU visible last if other changes would move ops to the GPU.
 
     Its title then says that it is about this machine, and it has no saving: the others are about a
-    machine with a GPU. Keep the order if the machine has a GPU, if
-    the program hides all GPUs, or if it failed because a GPU was missing.
+    machine with a GPU. If the machine has a GPU, or the program hides all GPUs, it comes before the
+    changes that help only then; if the program failed because a GPU was missing, it comes first.
     """
     there, captured = diagnosis.on_a_gpu, [captured for _, captured in diagnosis.run.captured]
-    if there is None or there.hides_gpus or not there.analysis.replayed or not moves_ops(found):
-        return tuple(found)
-    failed = next(filter(None, map(failure, captured)), None)
-    if (failed is not None and failed.missing) or any(each.gpus for each in captured):
-        return tuple(found)
     others = [change for change in found if change.kind != "gpu"]
     gpu = [change for change in found if change.kind == "gpu"]
+    failed = next(filter(None, map(failure, captured)), None)
+    if failed is not None and failed.missing:
+        return (*gpu, *others)
+    if there is None or not there.analysis.replayed or not moves_ops(found):
+        return tuple(found)
+    if there.hides_gpus or any(each.gpus for each in captured):
+        at = next(k for k, change in enumerate(found) if change.is_by_placement)
+        return (*others[:at], *gpu, *others[at:])
     none = Saving(kind="none", note="the trace does not show what a GPU would save")
     return (*others, *(replace(c, title=_on_this_machine(c.title), saving=none) for c in gpu))
 

@@ -54,13 +54,14 @@ def _advice(facts: PageFacts) -> str:
     """Return the key of the advice in `words.toml` for a page without a change to lead with."""
     if facts.kind in {"C", "D"} and facts.hardly_matters:
         return ""  # the verdict says so
-    other = "unknown_causes" if facts.run.gpu_used else "unknown_placement"
-    is_well = "placed_well" if facts.is_placed_well else other
-    if facts.kind == "B":
-        return _advice_on_speed(facts) or is_well
-    return {"A": "not_worth_it", "C": "why_no_gpu", "D": is_well}.get(
-        facts.kind, _advice_unexplained(facts)
-    )
+    if facts.kind == "E":
+        return _advice_unexplained(facts)
+    if facts.kind in {"A", "C"}:
+        return "not_worth_it" if facts.kind == "A" else "why_no_gpu"
+    is_well = "placed_well" if facts.is_placed_well else "not_worth_it"
+    if not facts.is_explained:
+        is_well = "unknown_causes" if facts.run.gpu_used else "unknown_placement"
+    return (_advice_on_speed(facts) if facts.kind == "B" else "") or is_well
 
 
 def _advice_on_speed(facts: PageFacts) -> str:

@@ -250,17 +250,26 @@ class PageFacts:
     @property
     def is_placed_well(self) -> bool:
         """Whether the page may say that placement needs no change."""
-        stay_us = self.step.ops_us(self.stay_on_cpu)
-        is_cheap = not self.step_us or stay_us < _LARGE * self.step_us
+        is_cheap = not self.has_steps or self.ops_share < _LARGE
         return self.is_explained and is_cheap and not self.crossing
 
     @cached_property
     def first_change(self) -> Change | None:
-        """The change to make next, or None: a GPU is not the answer if ops take little time."""
-        first = next(iter(self.changes), None)
-        if first is None or first.kind != "gpu" or first.saving.share is None:
-            return first
-        return first if first.saving.share >= _LARGE or not self.has_steps else None
+        """The change to make next; None if all free next to nothing.
+
+        A GPU is not the answer if ops take little time, unless the program needs one.
+        """
+        if self.failure is not None and self.failure.missing:
+            return next(iter(self.changes), None)
+        return next(filter(self._matters, self.changes), None)
+
+    def _matters(self, change: Change) -> bool:
+        saving = change.saving
+        if not self.has_steps or saving.per != "step":
+            return True
+        if saving.share is None:
+            return change.kind != "gpu" or not self.hardly_matters
+        return saving.share >= (_LARGE if change.kind == "gpu" else _COSTS_TIME)
 
     # --- ops and findings --------------------------------------------------------------------
 

@@ -106,6 +106,7 @@ def device_facts() -> dict[str, Any]:
             for gpu in config.list_logical_devices("GPU")
         },
         "memory_limit": lambda: _memory_limits(current),
+        "functions_run_eagerly": lambda: bool(config.functions_run_eagerly()),
         "soft_device_placement": lambda: current.soft_device_placement,
         "optimizer_options": lambda: _plain(config.optimizer.get_experimental_options()),
         "deterministic_ops": lambda: bool(determinism()),
