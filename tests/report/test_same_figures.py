@@ -18,7 +18,6 @@ from traceanalyzer.model import blocks as b
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.html import render_page
-from traceanalyzer.report.markdown import page_markdown
 from traceanalyzer.report.terminal import print_page
 from traceanalyzer.report.text import quantity
 
@@ -73,7 +72,7 @@ def test_each_rendering_shows_each_figure(name: str) -> None:
     found = set(figures(shown))
 
     assert found
-    for text in (in_the_terminal(shown), page_markdown(shown), in_a_browser(shown)):
+    for text in (in_the_terminal(shown), in_a_browser(shown)):
         assert not {figure for figure in found if figure not in text}
 
 

@@ -1,8 +1,10 @@
-"""Renders the page as Markdown for GitHub issues: one change, or as much as fits."""
+"""Renders the page as Markdown for issues and reviews: one change, or a summary of the page."""
 
 import re
 from collections.abc import Iterable
 from typing import Final
+
+from msgspec.structs import replace
 
 from traceanalyzer.format import counted
 from traceanalyzer.model import blocks as b
@@ -20,30 +22,46 @@ from traceanalyzer.report.text_output import (
 _FORM: Final = Form(rows=50, columns=50, draws_bars=False)
 _REASON: Final = "accepted in a review"
 _EXPIRES: Final = "2099-12-31"
-_LARGEST: Final = 60_000  # characters; a GitHub issue can have some more
+_MOST_LINES: Final = 40  # of a review
+_MOST_CHANGES: Final = 10
+_MOST_DEVICES: Final = 2
 _ACTIVE: Final = re.compile(r"([\\*_{}\[\]<>#|~])")  # characters with a meaning in Markdown or HTML
 
 
 def page_markdown(page: b.Page) -> str:
-    """Return the page as Markdown, cut to fit in a GitHub issue."""
+    """Return the page as a review: the answer, the bars, the changes, and the first diffs."""
+    blocks = [block for section in page.sections for block in section.blocks]
     lines = [f"# {_name(page.title)}", "", _text((" · ".join(page.facts),)), ""]
     lines += [f"**{_text(page.happened)}**", "", _text(page.next), ""]
-    left_out: dict[str, int] = {}
-    room = _LARGEST - sum(map(len, lines))
     for section in page.sections:
-        inside: list[str] = []
-        for made in map(_of, section.blocks):
-            room -= sum(len(line) + 1 for line in made)
-            if room > 0:
-                inside += made
-            elif made:
-                left_out[section.title] = left_out.get(section.title, 0) + 1
-        if inside:
-            lines += [f"## {_name(section.title)}", "", *inside]
-    if left_out:
-        parts = ", ".join(f"{counted(n, 'part')} of “{title}”" for title, n in left_out.items())
-        lines.append(f"Left out: {parts}. `traceanalyzer report PATH` shows everything.")
+        bars = [block for block in section.blocks if isinstance(block, b.StepBar)]
+        lines += [f"- {_name(section.title)}: {_parts(bar)}" for bar in bars if bar.bars]
+    for section in page.sections:
+        for table in (block for block in section.blocks if isinstance(block, b.Changes)):
+            first = replace(table, rows=table.rows[:_MOST_CHANGES])
+            lines += ["", f"## {_name(section.title)}", "", *_of(first)]
+    diffs = [found for card in blocks if isinstance(card, b.Card) if (found := _diff(card))]
+    for place, diff in enumerate(diffs):
+        if _joined([*lines, *diff, ""]).count("\n") >= _MOST_LINES:
+            lines.append(f"{counted(len(diffs) - place, 'more diff')} on the page.")
+            break
+        lines += diff
     return _joined(lines)
+
+
+def _parts(bar: b.StepBar) -> str:
+    """Return the parts of a bar's devices, each with its value and share, in one line."""
+    devices = []
+    for table in (simple for simple in _FORM.simple(bar) if isinstance(simple, b.Table)):
+        rows = ([*map(_text, map(cell_text, table.columns, row))] for row in table.rows)
+        devices.append(", ".join(f"{' '.join(known)} ({share})" for *known, share in rows))
+    return "; ".join(devices[:_MOST_DEVICES])
+
+
+def _diff(card: b.Card) -> list[str]:
+    """Return the title of a change and its diffs; [] if it has none."""
+    diffs = [block for block in card.blocks if isinstance(block, b.Diff)]
+    return [f"**{_text(card.title)}**", "", *_of(*diffs)] if diffs else []
 
 
 def markdown_of(page: b.Page) -> dict[str, str]:
