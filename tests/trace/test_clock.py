@@ -80,3 +80,15 @@ def test_what_a_file_gets_wrong_about_its_events_is_said(tmp_path: Path) -> None
     assert said["impossible_times"].severity == "error"
     assert "1 event " in said["impossible_times"].message
     assert "1 event" in said["unknown_metadata"].message
+
+
+def test_a_gpu_whose_events_all_count_from_another_time_was_used(tmp_path: Path) -> None:
+    message = xspace(
+        host(line("python", *(event(f"e{k}", us(5 * k, 3)) for k in range(9)), at_ns=EPOCH_NS)),
+        gpu(0)(stream(13, "Compute", at_ns=0)(kernel("gemm", us(4, 1), "a:MatMul"))),
+    )
+    run = ta.load(write(tmp_path, message))
+    (facts,) = (one.tables.facts for one in run.hosts)
+    assert run.gpu_used
+    assert "/device:GPU:0" in facts.gpu_witness
+    assert facts.accelerators == {"/device:GPU:0": 0}

@@ -222,3 +222,9 @@ def test_json_and_xplane_of_a_run_agree(path: Path) -> None:
         # TF 2.6 drew what has no duration with a picosecond.
         assert {r[4] for r in less - more} <= {1}
         assert not any(r[4] for r in absent if r[1].endswith(":MatMul"))
+
+
+def test_a_process_without_a_usable_time_is_named() -> None:
+    late = {**PROCESS, "pid": 7, "args": {"name": "/device:GPU:0"}}
+    trace = read(document(PROCESS, late, x("a", 1, 2), x("b", 2, 2), {**x("k", 1e30, 1), "pid": 7}))
+    assert trace.emptied_planes == ("/device:GPU:0",)

@@ -81,7 +81,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all evidence about the tracers
     listed = None if capture_file is None else logical_devices(capture_file)
     if capture_file is not None and listed is None:  # the script was killed
         listed = _devices_of_ops(capture_file) or None
-    witness = _gpu_witness(host, device, allocators, listed or ())
+    witness = _gpu_witness(host, device, allocators, listed or (), trace.emptied_planes)
     is_off = options is not None and options.device_tracer_level == 0
     is_in_doubt = is_off or any(map(_GPU_TRACER.search, (*trace.errors, *trace.warnings)))
     # Of devices that are neither CPU, GPU nor TPU; `XLA_CPU` and the like are as old as TF 2.0.
@@ -148,13 +148,18 @@ def _host_level(
 
 
 def _gpu_witness(
-    host: HostOps, device: DeviceEvents, allocators: list[str], listed: tuple[str, ...]
+    host: HostOps,
+    device: DeviceEvents,
+    allocators: list[str],
+    listed: tuple[str, ...],
+    emptied: tuple[str, ...],
 ) -> str:
     """Describe the evidence that TensorFlow had a GPU, or return "" if there is none."""
     witnesses = (
         ("events on {}", sorted(device.device.used()), _GPU_DEVICE.search),
         ("allocations of {}", allocators, _GPU_ALLOCATOR.fullmatch),
         ("ops or transfers naming {}", host.device.values, _GPU_DEVICE.search),
+        ("events of {}, left out for their times", emptied, _GPU_DEVICE.search),
         ("devices such as {} in TensorFlow's own list", listed, _GPU_DEVICE.search),
     )
     return next(

@@ -76,6 +76,7 @@ class TraceBuilder:
     ) -> None:
         check_size(trace_format, file_bytes)
         self.events = self._lost_bytes = self._lost_places = self._impossible = 0
+        self._lacking: set[int] = set()  # planes with events that were left out
         self._origin_ns = origin_ns  # when time 0 of its events is
         self._need = MemoryNeed(max_bytes)
         self._format = trace_format
@@ -119,9 +120,10 @@ class TraceBuilder:
         self._lost_bytes += lost_bytes
         self._lost_places += 1
 
-    def leave_out(self) -> None:
-        """Record that an event was left out because its time is impossible."""
+    def leave_out(self, plane: int) -> None:
+        """Record that an event of a plane was left out because its time is impossible."""
         self._impossible += 1
+        self._lacking.add(plane)
 
     def build(self) -> Trace:
         """Return the finished trace."""
@@ -136,6 +138,11 @@ class TraceBuilder:
             damage=damage if damage.places else None,
             format=self._format,
             impossible_events=self._impossible,
+            emptied_planes=tuple(
+                self._planes[number].name
+                for number in sorted(self._lacking & self._planes.keys())
+                if not any(self._planes[number].events.values())
+            ),
         )
 
 

@@ -39,14 +39,21 @@ def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
     if origin_ns is None:
         near = np.abs(every_ns - middle_ns) <= _LONGEST_NS / 2
         origin_ns = min(max(int(every_ns[near].min()), -(2**63)), 2**63 - 1)
-    planes = []
+    planes, emptied = [], list(trace.emptied_planes)
     impossible = trace.impossible_events
     for plane, at in zip(trace.planes, at_ns, strict=True):
         possible = np.abs(at - origin_ns) <= _LONGEST_NS
         possible &= (plane.duration_ps >= 0) & (plane.duration_ps <= LONGEST_PS)
         impossible += int(np.count_nonzero(~possible))
+        emptied += [plane.name] if len(plane) and not possible.any() else []
         planes.append(_only(_moved(plane, origin_ns), possible))
-    return replace(trace, planes=tuple(planes), origin_ns=origin_ns, impossible_events=impossible)
+    return replace(
+        trace,
+        planes=tuple(planes),
+        origin_ns=origin_ns,
+        impossible_events=impossible,
+        emptied_planes=tuple(emptied),
+    )
 
 
 def _fits(plane: Plane) -> bool:

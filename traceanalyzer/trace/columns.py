@@ -276,6 +276,7 @@ class Trace:
     format: str = "xplane"  #: `xplane`, `trace.json`, `timeline` or `local.trace`
     origin_ns: int = 0  #: subtracted from all times by `clock.on_one_clock`
     impossible_events: int = 0  #: left out because their times are impossible
+    emptied_planes: tuple[str, ...] = ()  #: names of planes that have no other events
 
     @property
     def events(self) -> int:

@@ -53,6 +53,9 @@ class _Element(msgspec.Struct):
     args: dict[str, Any] = {}
 
 
+_NO_ELEMENT: Final = _Element()
+
+
 class _Head(msgspec.Struct):
     ph: str = ""
     pid: _Id | None = None
@@ -98,10 +101,12 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
     )
     timeline.name_planes(builder)
     for raw in elements:
+        element = _NO_ELEMENT
         try:
-            _add(builder, timeline, _element.decode(raw), origin_us)
+            element = _element.decode(raw)
+            _add(builder, timeline, element, origin_us)
         except OverflowError:
-            builder.leave_out()
+            builder.leave_out(element.pid or 0)
         except (msgspec.DecodeError, ValueError, RecursionError):
             builder.lose(memoryview(raw).nbytes)
     trace = builder.build()
