@@ -85,3 +85,28 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
         ReplayedExplanations(program.capture_file(), ONE_GPU).of("AddV2", eager_record(number))
         is None
     )
+
+
+def test_an_op_without_any_gpu_kernel_is_certain_wherever_it_was_called() -> None:
+    program = Program()
+    program.function(
+        "__inference_f_1",
+        node("x", "Placeholder", dtype="float"),
+        node("values", "Eig", "x", T="float", Tout="complex64"),
+        node("y", "Tanh", "x", T="float", asked="/device:CPU:0"),
+        assigned=("CPU:0", "CPU:0", "CPU:0"),
+    )
+    explanations = ReplayedExplanations(program.capture_file(), ONE_GPU)
+
+    found = {
+        name: explanations.of(
+            op_type,
+            OpRecord(frame=None, requested_device=None, function="__inference_f_1", node=name),
+        )
+        for name, op_type in (("values", "Eig"), ("y", "Tanh"))
+    }
+
+    assert {name: each and each.certainty for name, each in found.items()} == {
+        "values": "certain",
+        "y": "likely",
+    }

@@ -262,6 +262,13 @@ def test_a_function_whose_call_was_not_recorded_is_in_doubt() -> None:
     assert found.doubt == "the call of its function was not recorded"
 
 
+def test_a_program_without_a_list_of_devices_has_those_of_its_ops() -> None:
+    """As of a program that was killed: the list is written at its end."""
+    program = Program()
+    program.function("__inference_f_1", arg("x"), tanh("t", "x"), assigned=("GPU:0", "GPU:0"))
+    assert machine_of(program.capture_file(devices=None)).types == ("GPU", "CPU")
+
+
 @pytest.mark.parametrize("how", ["not recorded", "handed on"])
 def test_a_resource_whose_device_is_unknown_keeps_no_op_on_the_cpu(how: str) -> None:
     program = Program()

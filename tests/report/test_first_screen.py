@@ -262,6 +262,21 @@ def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
     assert plain(page.happened).endswith(". Not recorded: processes that used 8 s.")
 
 
+def test_of_a_killed_program_what_is_missing_leads_and_nothing_is_called_well_placed() -> None:
+    used = {"gpu_used": True, "gpu_witness": "ops on /device:GPU:0"}
+    for ops, facts in (((), {}), (({"name": "Mul", "type": "Mul", "placement": "gpu:0"},), used)):
+        capture_file = CaptureFile(tool="", host="h", complete=False)
+        run = Example(title="", ops=ops, facts=facts).run()
+
+        page = page_of(diagnose(captured(run, capture_file, (None,) * len(ops))))
+
+        said_first = plain(page.happened)
+        assert said_first.startswith("The program was killed")
+        assert "not your bottleneck" not in said_first
+        assert "entirely on the GPU" not in said_first
+        assert "needs no change" not in plain(page.next)
+
+
 # --- the step --------------------------------------------------------------------------------
 
 

@@ -188,7 +188,7 @@ def machine_of(capture_file: CaptureFile) -> Machine:
     full = [name if name.startswith("/job:") else LOCAL + name for name in names]
     machine = Machine.of(filter(_is_device, full))
     if CPU not in machine.types:
-        graphs = [each for function in capture_file.session_graphs() for each in function.instances]
+        graphs = [each for function in capture_file.functions for each in function.instances]
         used = {name for graph in graphs for name in filter(_is_device, graph.assigned)}
         used = {name for name in used if parse_device(name).type in _ORDER}
         hosts = {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}

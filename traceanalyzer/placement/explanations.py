@@ -168,7 +168,11 @@ class ReplayedExplanations:
                 break  # other calls of the function differ little
 
     def _explained(self, call: _ReplayedCall, found: Blockers) -> PlacementExplanation:
-        is_sure = found.is_complete and not call.doubt and self.program.kernels.exact
+        # Wherever it was called, an op without any GPU kernel is on the CPU.
+        kinds = {(blocker.kind, blocker.link) for blocker in found.found}
+        is_certain = kinds == {(BlockerKind.NO_KERNEL, "own")} and not call.contradiction
+        doubt = "" if is_certain and found.is_complete else call.doubt
+        is_sure = found.is_complete and not doubt and self.program.kernels.exact
         return PlacementExplanation(
             type=call.site.type,
             blockers=found.found,
@@ -176,7 +180,7 @@ class ReplayedExplanations:
             is_complete=found.is_complete,
             basis="replay",
             certainty="certain" if is_sure else "likely",
-            doubt=call.doubt,
+            doubt=doubt,
             contradiction=call.contradiction,
             kernels=call.support.names,
             library=call.site.library,

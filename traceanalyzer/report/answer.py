@@ -66,6 +66,8 @@ def happened(facts: PageFacts) -> Text:
     what_ran = (*lead, *say[facts.kind](facts), *doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
+    elif facts.was_killed:
+        what_ran = (t.phrase("killed"), " ", *what_ran)
     what_ran = (*reported(facts), *_only_prepared(facts), *_began_late(facts), *what_ran)
     return (*what_ran, *(f" {each}" for each in left_out), *lost(facts))
 
@@ -166,7 +168,7 @@ def _where(facts: PageFacts) -> Text:
 def _fine(facts: PageFacts) -> Text:
     if facts.on_cpu.empty:
         is_open = doubt(facts) or facts.gpu_work_lost is not None
-        is_open = is_open or bool(facts.crossing)
+        is_open = is_open or bool(facts.crossing) or facts.was_killed
         known = _NONE_KNOWN if is_open else "The model runs entirely on the GPU."
         return (known, *_crossing(facts), *_shares(facts))
     them = "it" if len(facts.on_cpu) == 1 else "them"
@@ -177,7 +179,7 @@ def _fine(facts: PageFacts) -> Text:
         waits = _of_a_step(facts, facts.wait_us, *facts.step.cpu_op_doubt_us)
         how = t.fill(" and the GPU waits only {} for {}.", waits, them)
     said = "{} ran on the CPU{}{}"
-    if facts.gpu_work_lost is None and facts.ops_share < _LARGE:
+    if facts.gpu_work_lost is None and facts.ops_share < _LARGE and not facts.was_killed:
         said = f"Placement is not your bottleneck: {said}"
     return t.fill(said, _with_time(facts, facts.on_cpu), how, _shares(facts))
 

@@ -113,6 +113,11 @@ class PageFacts:
         return next(filter(None, (failure(captured) for _, captured in self.run.captured)), None)
 
     @cached_property
+    def was_killed(self) -> bool:
+        """Whether the program was killed or crashed: what is recorded at its end is missing."""
+        return any(not captured.complete for _, captured in self.run.captured)
+
+    @cached_property
     def health(self) -> tuple[Health, ...]:
         """The limits of the trace and the report, known once all other sections are made."""
         failed = {**self.diagnosis.failed_parts, **self.failed_parts}
@@ -251,7 +256,8 @@ class PageFacts:
     def is_placed_well(self) -> bool:
         """Whether the page may say that placement needs no change."""
         is_cheap = not self.has_steps or self.ops_share < _LARGE
-        return self.is_explained and is_cheap and not self.crossing
+        is_known = not self.crossing and not self.was_killed
+        return self.is_explained and is_cheap and is_known
 
     @cached_property
     def first_change(self) -> Change | None:
