@@ -66,5 +66,5 @@ def keras_runs_eagerly(run: Run, sources: Sources) -> bool:
 
 
 def functions_run_eagerly(run: Run) -> bool:
-    """Return whether the program has told TensorFlow to run functions op by op."""
+    """Return whether a setting of the program makes TensorFlow run functions op by op."""
     return any((c.devices or {}).get("functions_run_eagerly") for _, c in run.captured)
