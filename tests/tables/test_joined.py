@@ -139,11 +139,14 @@ class TestGraphOps:
     def test_of_two_functions_may_bear_one_name(self) -> None:
         book = Book()
         book.function(F, node("mm", "MatMul", line=21))
-        book.function("__inference_f_95", node("mm", "MatMul", line=21))
+        book.function("__inference_f_95", node("mm", "MatMul", line=22))
+        book.function("__inference_f_97", node("mm", "MatMul", line=21))  # traced again
         book.function("__inference_g_99", node("mm", "MatMul", line=31, asked="/CPU:0"))
         called = [
             (call(name, us(100 * k, 90), step=-9 * k), executor(us(100 * k, 90), step=-9 * k))
-            for k, name in enumerate((F, "__inference_f_95", "__inference_g_99"), 1)
+            for k, name in enumerate(
+                (F, "__inference_f_95", "__inference_f_97", "__inference_g_99"), 1
+            )
         ]
 
         ops = tables(
@@ -159,7 +162,7 @@ class TestGraphOps:
 
         assert rows(ops, "function", "name", "source_line", "requested_device") == [
             ("f", "mm", 21, ""),
-            ("f#2", "mm", 21, ""),
+            ("f#2", "mm", 22, ""),
             ("g", "mm", 31, "/CPU:0"),
         ]
 

@@ -70,3 +70,32 @@ def test_a_trace_without_tracing_has_no_preparation() -> None:
 
     assert "PREPARATION" not in times_us(tables)
     assert "warm_up" not in set(tables.steps["kind"].astype(str))
+
+
+def functions(*graphs: tuple[str, ...]) -> list[tuple[str, str, int]]:
+    """The rows of a function whose graphs have these ops, one call of each."""
+    called, ran = [], []
+    for k, ops in enumerate(graphs):
+        at = us(100 * k, 90)
+        called.append(call(f"__inference_train_{k}", at, step=k + 1))
+        inside = (event(f"{op}:{op}", us(100 * k + 10 * n + 5, 5)) for n, op in enumerate(ops))
+        ran.append(executor(at, step=k + 1)(*inside))
+    found = tables_of(host(line("python")(*called), thread("tf_Compute", 1)(*ran))).ops
+    return sorted(zip(found["function"], found["type"], found["occurrences"], strict=True))
+
+
+def test_ops_of_graphs_of_one_function_count_once() -> None:
+    """TensorFlow stops recording cheap ops, so that not all graphs show all ops."""
+    most = ("Mul", "Add", "Exp", "Log", "Sum")
+
+    assert functions(most, most[:4], most, most[:4]) == [
+        *(("train", op, 4) for op in sorted(most[:4])),
+        ("train", "Sum", 2),
+    ]
+
+
+def test_variants_of_a_function_keep_their_ops() -> None:
+    train, test = ("Mul", "Add"), ("Mul", "Exp")
+
+    assert len(functions(train, test, train, test)) == 4
+    assert len(functions(train, train)) == 4  # two may be variants

@@ -86,6 +86,7 @@ class HostOps:
     kind: NDArray[np.uint8]  #: `Kind`
     function: Strings  #: function it ran in, `tf.data`, `constant folding`, or empty
     definitions: dict[str, str]  #: full name of each function, with TensorFlow's counter
+    copies: frozenset[str]  #: full names of other graphs of these functions, with the same ops
     in_pipeline: Flags  #: whether it ran on behalf of tf.data
     #: Whether it is an eager op that ran on another thread, TensorFlow's eager executor
     #: (eager/eager_executor.cc). That run is not linked to it.
@@ -165,6 +166,7 @@ def host_ops(plane: Plane, *, with_compiled: bool = False) -> HostOps:
         kind=kind[event],
         function=coded(np.where(called_by_data, by_data, codes), functions.values),
         definitions=definitions,
+        copies=frozenset(),
         in_pipeline=in_pipeline,
         is_handed_over=_handed_over(plane, names.kind[name_of[event]], number[parent]),
         call=call_of_event[event],

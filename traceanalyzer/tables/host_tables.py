@@ -12,6 +12,7 @@ from traceanalyzer.capture_file.graph_def import type_name
 from traceanalyzer.placement.devices import LOCAL
 from traceanalyzer.tables.arrays import categorical, coded, filled, flags_at, mapped, mask
 from traceanalyzer.tables.compiled_ops import CALLBACKS, called_python
+from traceanalyzer.tables.copies import with_merged_copies
 from traceanalyzer.tables.device_events import device_events, device_planes
 from traceanalyzer.tables.functions import with_recorded_functions
 from traceanalyzer.tables.host_ops import host_ops, host_plane
@@ -76,6 +77,7 @@ def host_tables(  # noqa: PLR0913, PLR0917 - the trace, and all that lies beside
     host = host_ops(host_plane(trace), with_compiled=with_compiled)
     if capture_file is not None:
         host = with_recorded_functions(host, capture_file)
+    host = with_merged_copies(host, capture_file)
     device = device_events(trace, host)
     allocations = _allocation_rows(host.plane)
     facts = tracer_facts(trace, host, device, allocations, capture_file, session)

@@ -101,7 +101,7 @@ class _OfGraphs:
     ) -> None:
         self._capture_file, self._facts = capture_file, facts
         self._nodes = GraphNodes(capture_file)
-        definitions = occurrences.host.definitions
+        definitions, self._copies = occurrences.host.definitions, occurrences.host.copies
         self._called = set(definitions.values())
         # The function of the op table in which the ops of each function appear.
         self._label_of: dict[str, str] = {}
@@ -123,6 +123,8 @@ class _OfGraphs:
 
     def find(self) -> Iterator[_Silent]:
         for function in _of_the_program(self._capture_file, self._nodes):
+            if function.name in self._copies:
+                continue
             for instance in function.instances:
                 yield from self._in_instance(function, instance)
 
