@@ -76,16 +76,18 @@ def check_steps(run: Run, host: Host, parts: Parts, steps: DeviceSteps) -> None:
     start_ps = np.round(steps.start_us * 10**6).astype(np.int64) + origin_ps
     end_ps = start_ps + np.round(steps.duration_us * 10**6).astype(np.int64)
     ran = of_threads(host, ThreadState.HOST_OP)
+    in_calls = of_threads(host, ThreadState.HOST_OP, in_calls=True)
     others = of_threads(host, ThreadState.INPUT, ThreadState.LAUNCH, ThreadState.UNPLACED)
-    alone = without(without(ran, others), parts.times(np.isin(parts.phase, _OF_OTHERS)))
+    alone = without(without(in_calls, others), parts.times(np.isin(parts.phase, _OF_OTHERS)))
     assert (high <= inside_ps(ran, start_ps, end_ps) / 10**6 + _LEAST_US).all()
     assert (inside_ps(alone, start_ps, end_ps) / 10**6 <= cpu_op + _LEAST_US).all()
 
 
-def of_threads(host: Host, *states: ThreadState) -> Intervals:
+def of_threads(host: Host, *states: ThreadState, in_calls: bool = False) -> Intervals:
+    """The times of threads in some states; `in_calls`: in calls that the trace identifies."""
     threads = host.tables.threads
     assert threads is not None
-    chosen = np.isin(threads.state, states)
+    chosen = np.isin(threads.state, states) & ((threads.call != 0) | (not in_calls))
     start_ps = threads.start_ps[chosen]
     return union(start_ps, threads.end_ps[chosen] - start_ps)
 

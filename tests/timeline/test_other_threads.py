@@ -223,3 +223,25 @@ def test_a_device_does_not_wait_for_an_op_of_an_earlier_call_that_went_on() -> N
     found = parts_of(host(python, launches, beyond), gpu(0, device))
 
     assert "HOST_OP" not in {phase for _, _, phase, _ in found}
+
+
+def test_what_the_program_did_counts_where_a_thread_does_not_show_its_trigger() -> None:
+    """The program waits for a pipeline, on a thread that nothing shows the beginning of."""
+    python = line("python")(
+        eager("UniqueV2", us(0, 30)),
+        eager("IteratorGetNext", us(40, 30)),
+        call("__inference_f_1", us(70, 30), step=7),
+    )
+    worker = thread("tf_Compute", 1)(
+        event("ThreadpoolListener::StartRegion", us(74), _ct=13, _c=99),
+        executor(us(75, 20), step=7)(op("a/Unique", "UniqueV2", us(76, 10))),
+    )
+    pipeline = thread("tf_data_private_threadpool", 2)(
+        executor(us(45, 20), step=9)(op("b/Cast", "Cast", us(46, 10))),
+        event("ThreadpoolListener::Record", us(64), _pt=13, _p=99),
+    )
+
+    found = program_parts(python, worker, pipeline)
+
+    assert "UNATTRIBUTED" not in {phase for _, _, phase, _ in found}
+    assert (0, 30, "HOST_OP", "UniqueV2") in found

@@ -260,7 +260,33 @@ follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p,
     }
 }
 
-static void follow_thread(const struct walk_back *c, const place *here, part *p, place *next)
+/* Lose the trail: all that is known is what the program itself did, on the thread `home`. False if
+ * that is unknown, too. */
+static bool go_home(const struct walk_back *c, int32_t home, int64_t t, part *p, place *next)
+{
+    if (home < 0) {
+        return false;
+    }
+    int64_t low = c->thread_begin.at[home], high = c->thread_begin.at[home + 1];
+    int64_t k = search(c->segment_start.at, low, high, t, false) - 1;
+    next->thread = home;
+    p->row = -1;
+    if (k >= low && c->segment_end.at[k] >= t) {
+        uint8_t state = c->segment_state.at[k];
+        bool is_wait = state == CALL || state == WAIT;
+        p->since = c->segment_start.at[k];
+        p->phase = is_wait ? RUNTIME : state;
+        p->row = is_wait ? -1 : c->segment_row.at[k];
+        next->call = c->segment_call.at[k];
+    } else {
+        p->since = k >= low ? c->segment_end.at[k] : LONG_AGO;
+        p->phase = PROGRAM;
+    }
+    return true;
+}
+
+static void follow_thread(const struct walk_back *c, int32_t home, const place *here, part *p,
+                          place *next)
 {
     int64_t low = c->thread_begin.at[here->thread], high = c->thread_begin.at[here->thread + 1];
     int64_t k = search(c->segment_start.at, low, high, here->t, false) - 1;
@@ -289,6 +315,8 @@ static void follow_thread(const struct walk_back *c, const place *here, part *p,
         if (last >= 0) {
             p->since = c->call_ps.at[last];
             next->thread = c->call_thread.at[last];
+        } else {
+            go_home(c, home, here->t, p, next);
         }
     }
 }
@@ -438,6 +466,10 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
 {
     int64_t floor = c->span_start.at[g], first = *n;
     bool is_launch = c->span_launch_start.at[g] < c->span_end.at[g];
+    int32_t home = c->span_thread.at[g];
+    if (is_launch || home < 0 || !c->is_program.at[home]) {
+        home = ON_DEVICE;
+    }
     awaited ops[] = {{true, 0, -1, -1, -1}, {false, 0, -1, -1, -1}};
     int jumps = 0;
     place here = {
@@ -456,12 +488,16 @@ static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
         } else if (here.thread == ON_DEVICE) {
             follow_device(c, &here, floor, &p);
         } else {
-            follow_thread(c, &here, &p, &next);
+            follow_thread(c, home, &here, &p, &next);
         }
         p.since = least(most(p.since, floor), here.t); /* never go forward, so that the walk ends */
         jumps = p.since < here.t ? 0 : jumps + 1;
         if (jumps > MOST_JUMPS) {
             p = (part){floor, -1, UNATTRIBUTED, UNATTRIBUTED};
+            if (go_home(c, home, here.t, &p, &next)) {
+                p.since = least(most(p.since, floor), here.t - 1);
+                jumps = 0;
+            }
         }
         await(c, next.call, here.t, &ops[0]);
         await(c, next.call, here.t, &ops[1]);
