@@ -103,6 +103,7 @@ def changes(*ops: CpuOp, **of_finding: Any) -> list[Change]:  # noqa: ANN401 - a
         sources=Sources([capture_file]),
         savings=_Counted(),  # type: ignore[arg-type]
         is_soft=True,
+        loops={},
     )
     return of.of({o.op_id: o for o in ops}, findings, all_causes())
 
