@@ -64,3 +64,43 @@ def test_a_replica_on_the_cpu_is_there_by_the_devices_that_were_named() -> None:
     replica = next(f for (line, _), f in found.items() if line == 9)
     assert replica.certainty == "certain"
     assert "devices it was created with" in replica.why
+
+
+SERVERS = """\
+import socket
+import tensorflow as tf
+
+free = [socket.create_server(("localhost", 0)) for _ in range(2)]
+worker, keeper = [f"localhost:{each.getsockname()[1]}" for each in free]
+for each in free:
+    each.close()
+cluster = tf.train.ClusterSpec({"worker": [worker], "ps": [keeper]})
+servers = [tf.distribute.Server(cluster, job_name=job, task_index=0) for job in ("worker", "ps")]
+found = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
+strategy = tf.distribute.ParameterServerStrategy(found)
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+with strategy.scope():
+    heights = tf.Variable(tf.ones([16, 16]))
+
+@tf.function
+def smooth():
+    return strategy.run(lambda: tf.reduce_sum(tf.matmul(heights, tf.ones([16, 16]))))
+
+for _ in range(4):
+    last = coordinator.schedule(smooth)
+coordinator.join()
+last.fetch()
+"""
+
+
+@pytest.mark.slow
+def test_workers_of_parameter_servers_use_the_gpus_of_their_machine() -> None:
+    diagnosis = ta.diagnose(captured(SERVERS, gpus=0).run())
+    there = diagnosis.on_a_gpu
+    assert there is not None
+    on_cpu = {each.type for each in there.analysis.cpu_ops.values()}
+    assert "ReadVariableOp" in on_cpu
+    assert not on_cpu & {"MatMul", "_MklMatMul", "Sum"}
+    found = [each for each in there.findings if each.cause == "distribution_strategy_cpu"]
+    assert {each.harm for each in found} <= {"by_design", "harmless"}
+    assert not [fix for each in found for fix in each.fixes]

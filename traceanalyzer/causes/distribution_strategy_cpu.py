@@ -2,17 +2,19 @@
 
 from typing import Final
 
-from traceanalyzer.capture_file.document import file_name, same_place
+from traceanalyzer.capture_file.document import file_name, is_below, same_place
 from traceanalyzer.causes._cause import BlockedOps, Blocker, CauseMatch, CpuOp, FindingText
 from traceanalyzer.causes.knowledge.finding_text import capitalized, is_of_strategy, observed
 from traceanalyzer.data_files import toml
 from traceanalyzer.placement.blocker import PLACED, BlockerKind
-from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.devices import device_text, parse_device
 from traceanalyzer.placement.explanations import BY_STRATEGY
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
 _OWNERS: Final = toml("causes/data/strategies.toml")["owners"]["files"]
+_SERVERS: Final = "ps"  # the job of parameter servers
+_COORDINATOR: Final = "tensorflow/python/distribute/coordinator/"
 _CASES: Final = {_INPUT: "/input", _REDUCTION: "/reduction"}
 
 
@@ -30,10 +32,18 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     owner, frame = _owner(blocker), blocker.scope_frame
     text = f"{owner} requests {device_text(blocker.requested_device)} here"
     return CauseMatch(
-        scope=f"{owner} {same_place(frame)} {blocker.kind.value}",
+        scope=f"{owner} {same_place(frame)} {blocker.kind.value}{_part(blocker)}",
         evidence=(observed("requested_device", text, line=frame),),
         sub_reason="variable" if blocker.kind in PLACED else None,
     )
+
+
+def _part(blocker: Blocker) -> str:
+    """Return the part of a strategy with parameter servers that requests the CPU, or ""."""
+    if parse_device(blocker.requested_device).job == _SERVERS:
+        return "/server"
+    frame = blocker.scope_frame
+    return "/coordinator" if frame is not None and is_below(frame, _COORDINATOR) else ""
 
 
 def describe(ops: BlockedOps) -> FindingText:
@@ -41,6 +51,8 @@ def describe(ops: BlockedOps) -> FindingText:
         return ops.described("distribution_strategy_cpu/full_name", Owner="A strategy")
     owner = _owner(ops.blocker)
     case = _CASES.get(owner, "")
+    if part := _part(ops.blocker):
+        return ops.described(f"distribution_strategy_cpu{part}")
     if ops.blocker.kind in PLACED and owner not in _CASES:
         case = "/variable"
     return ops.described(f"distribution_strategy_cpu{case}", Owner=capitalized(owner))

@@ -18,7 +18,14 @@ from traceanalyzer.capture_file.document import OF_OP, CaptureFile, Resource, Sc
 from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.data_files import toml
 from traceanalyzer.placement import kernel_tables
-from traceanalyzer.placement.devices import CPU, NO_SCOPE, Machine, type_in_scope
+from traceanalyzer.placement.devices import (
+    CPU,
+    NO_SCOPE,
+    DeviceName,
+    Machine,
+    parse_device,
+    type_in_scope,
+)
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
 
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
@@ -173,7 +180,10 @@ class ReadDevices:
         if scope is None or scope.origin is None or scope in self.as_recorded:
             return device
         if scope.origin == document.OF_MACHINE:
-            return self.machine.devices[0]
+            first = parse_device(self.machine.devices[0])
+            # A strategy with parameter servers names no tasks: each worker uses its own devices.
+            has_task = device.startswith("/job:") or first.job == "localhost"
+            return str(first if has_task else DeviceName(type=first.type, id=first.id))
         if scope.origin <= OF_OP:
             return self._of_maker(OF_OP - scope.origin)
         return self.resources[scope.origin] if scope.origin >= 0 else ""

@@ -209,6 +209,7 @@ class Strategies(RecorderPart):
         self.after(mirrored, "all_local_devices", self._logical)
         self.after(util, "local_devices_from_num_gpus", self._all_of_machine)
         self.after(extended, "_initialize_local_devices", self._first_of_pair)
+        self._workers()
         self.after(util, "canonicalize", self._origins.completed)
         self.after(util, "get_host_for_device", self._origins.of_host)
 
@@ -218,6 +219,14 @@ class Strategies(RecorderPart):
         is_default = name.startswith("_DefaultDistributionStrategy")
         if not is_default and name not in self.names:
             self.names.append(name)
+
+    def _workers(self) -> None:
+        """Note the devices that a strategy with parameter servers chooses for its workers."""
+        name = "tensorflow.python.distribute.parameter_server_strategy_v2"
+        extended = importlib.import_module(name).ParameterServerStrategyV2Extended
+        original = extended.worker_devices
+        read = followed(original.__get__, lambda found, *_: self._all_of_machine(found))
+        self.replace(extended, "worker_devices", property(read, doc=original.__doc__))
 
     def _logical(self, found: list[Any], *_: Any, **__: Any) -> list[Any]:
         return [d._replace(name=self._of_machine(d.name)) for d in found]
