@@ -99,3 +99,11 @@ def test_variants_of_a_function_keep_their_ops() -> None:
 
     assert len(functions(train, test, train, test)) == 4
     assert len(functions(train, train)) == 4  # two may be variants
+
+
+def test_a_function_that_is_traced_very_often_is_read_in_time_linear_in_its_traces() -> None:
+    calls = (call(f"__inference_train_{k}", us(10 * k, 9), step=k + 1) for k in range(20_000))
+
+    tables = tables_of(host(line("python")(*calls)))
+
+    assert tables.steps["name"].astype(str).unique().tolist() == ["train"]

@@ -107,13 +107,16 @@ def _labels(functions: Collection[str], taken: Collection[str] = ()) -> dict[str
     labels numbered in this order are the same in every recording of the program.
     """
     found: dict[str, str] = {}
+    last: dict[str, int] = {}  # number given to each name
     for function in sorted(functions, key=lambda name: (*base_and_counter(name), name)):
-        label = base = base_and_counter(function)[0]
-        number = 1
+        base = base_and_counter(function)[0]
+        number = last.get(base, 1)
+        label = base if number == 1 else f"{base}#{number}"
         while label in found or label in taken:
             number += 1
             label = f"{base}#{number}"
         found[label] = function
+        last[base] = number
     return found
 
 
