@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from traceanalyzer.diagnosis import Diagnosis, rare_ops
 from traceanalyzer.model.changes import Saving
+from traceanalyzer.step_parts import mean_step
 from traceanalyzer.tables.steps import regular_steps
 from traceanalyzer.units import PS_PER_US
 
@@ -55,7 +56,9 @@ class Savings:
         """Return the time that the program waited for ops, or their time if that is unknown."""
         per_step = self._costs.program_ps(op_ids)
         if per_step:
-            share = self._share(per_step)
+            # The step waits for no more than the bar shows, whatever other threads do meanwhile.
+            waited_ps = mean_step(self._run).ops_us(op_ids) * PS_PER_US
+            share = self._share(min(per_step, waited_ps or per_step))
             us = per_step / PS_PER_US
             return Saving(kind="proxy", high_us=us, share=share, note=_HOST_TIME)
         total = self._costs.whole_run_ps(op_ids)
