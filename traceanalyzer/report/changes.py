@@ -118,7 +118,10 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int]) -> b.Card:
     ops = ops[ops["op_id"].isin(change.op_ids)]
     whys = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
     step = facts.devices[0].typical_step() if facts.devices else ""
-    links = (("Timeline", step), ("Ops", "ops")) if change.op_ids else ()
+    # As the table shows it; a filter's text has no quotation marks.
+    named = change.title.replace("`", "").partition('"')[0]
+    its_ops = f'ops-change:"{named}"'
+    links = (("Timeline", step), ("Ops", its_ops)) if change.op_ids else ()
     return b.Card(
         id=f"change-{change.id}",
         facts=_facts(change),

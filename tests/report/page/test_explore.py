@@ -25,6 +25,12 @@ def ask(seen: Window, query: str) -> None:
     seen.until(f"document.querySelector('.grid').dataset.query === {query!r}")
 
 
+def test_a_link_leads_to_the_ops_that_a_query_finds(see: See) -> None:
+    seen = see(anchor='#ops-type:"Gather"')
+    seen.until("document.querySelector('#ops input')?.value === 'type:\"Gather\"'")
+    assert seen.shows("#ops")
+
+
 def test_one_tab_shows_at_a_time_and_the_address_says_which(see: See) -> None:
     seen = see()
     assert seen.texts("[role=tab]")[:2] == ["Timeline", "Ops"]

@@ -20,6 +20,10 @@ export function beginDrawer(): void {
     if (state.get("op") === id) void show(id);
     else state.set("op", id, isNew);
   });
+  state.guide("ops-", (query, isNew) => {
+    state.set("ops-table.q", query, isNew);
+    state.follow("ops");
+  });
   state.watch("op", (id) => void show(id));
   key(["Escape"], "Close the op", close);
   if (state.get("op")) void show(state.get("op"));
