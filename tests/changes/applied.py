@@ -46,17 +46,26 @@ def applied(program: LabelledProgram) -> Applied:
     edited = tuple(each for each in every if each.edits and each.kind != "gpu")
     changed = recorded(LabelledProgram(patched(program.path, edited)))
     after = changed.run()
-    still = _on_cpu(after)
-    # Some need another change, too, which may have no edit.
-    others = {id_ for each in every if not each.edits for id_ in each.op_ids}
-    left = {each.title: _on_cpu(before, {*each.op_ids} - others) & still for each in edited}
     return Applied(
         all_changes=every,
         changes=edited,
-        left={title: kinds for title, kinds in left.items() if kinds},
+        left=left_on_cpu(every, edited, before, after),
         printed_before=original.outcome.stdout,
         printed_after=changed.outcome.stdout,
     )
+
+
+def left_on_cpu(
+    every: Iterable[Change], edited: Iterable[Change], before: Run, after: Run
+) -> dict[str, set[tuple[int, str]]]:
+    """Return the ops of each edited change that are on the CPU afterwards, by its title.
+
+    Some ops need another change, too, which may have no edit.
+    """
+    others = {id_ for each in every if not each.edits for id_ in each.op_ids}
+    still = _on_cpu(after)
+    left = {e.title: _at(before, {*e.op_ids} - others) & still for e in edited}
+    return {title: kinds for title, kinds in left.items() if kinds}
 
 
 def patched(path: Path, applied: Iterable[Change]) -> Path:
@@ -77,13 +86,14 @@ def patched(path: Path, applied: Iterable[Change]) -> Path:
     return copy
 
 
-def _on_cpu(run: Run, op_ids: Iterable[str] | None = None) -> set[tuple[int, str]]:
+def _on_cpu(run: Run) -> set[tuple[int, str]]:
     """Return the lines and types of ops on the CPU."""
-    ops = run.ops
-    chosen = (ops["placement"] == "cpu") & ops["source_line"].notna()
-    if op_ids is not None:
-        chosen &= ops["op_id"].isin(list(op_ids))
-    rows = ops[chosen]
+    return _at(run, run.ops["op_id"][run.ops["placement"] == "cpu"])
+
+
+def _at(run: Run, op_ids: Iterable[str]) -> set[tuple[int, str]]:
+    """Return the lines and types of ops."""
+    rows = run.ops[run.ops["op_id"].isin(list(op_ids)) & run.ops["source_line"].notna()]
     types = rows["type"].astype(str).str.removeprefix("_Mkl")
     return set(zip(rows["source_line"].astype(int), types, strict=True))
 

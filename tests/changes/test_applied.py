@@ -89,16 +89,15 @@ def test_edits_are_applied_to_forty_programs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _EXPECTED)
-def test_the_changes_of_a_labelled_program_come_first_and_move_its_ops(name: str) -> None:
-    """Their places are the lines to edit: of a scope or a variable, not of the ops."""
+def test_the_changes_of_a_labelled_program_come_first(name: str) -> None:
+    """Their places are the lines to edit; `test_every_diff` applies their edits."""
     expected, program = _EXPECTED[name], _LABELLED[name]
 
-    found = applied(program) if expected["is_edited"] else only_found(program)
+    found = only_found(program).all_changes
 
-    first = [each for each in found.all_changes[:3] if each.is_by_placement]
+    first = [each for each in found[:3] if each.is_by_placement]
     places = {each.place for each in first if each.kind != "gpu"}
     assert first
     assert places <= {(program.path.name, line) for line in expected["lines"]}
-    assert found.left == {}
-    assert bool(found.changes) == expected["is_edited"]
-    assert found.printed_after == found.printed_before
+    if expected["is_edited"]:
+        assert any(each.edits for each in found)

@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import PurePath
 from typing import Final, TypeAlias
@@ -56,7 +56,8 @@ class PlacementChanges:
     sources: Sources
     savings: Savings
     is_soft: bool  #: whether TensorFlow drops requests for devices that an op cannot use
-    loops: Mapping[Place, Sequence[str]]  #: ids of the ops that a line runs in loops
+    #: Ids of the ops that a line runs in loops.
+    loops: Mapping[Place, Sequence[str]] = field(default_factory=dict)
     is_prediction: bool = False
 
     def of(
