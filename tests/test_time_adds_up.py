@@ -44,6 +44,7 @@ _SAVES: Final = {
     "runtime": ("launch", "runtime", "program", "input"),
     "sync": ("launch", "runtime", "program", "cpu_op", "input", "transfer"),
     "gpu": ("cpu_op", "unplaced"),
+    "retracing": ("preparation",),
 }
 _LEAST_US: Final = 0.002  # figures of a report have three decimals
 
