@@ -28,7 +28,7 @@ def double_on_the_cpu(x: tf.Tensor) -> tf.Tensor:
 
 @pytest.fixture
 def repeated() -> FunctionRecorder:
-    found = FunctionRecorder(*[None] * 5)  # type: ignore[arg-type]
+    found = FunctionRecorder(*[None] * 6)  # type: ignore[arg-type]
     for number in range(3):
         assert not found.is_repeated(f"__inference_Dataset_map_f_{number}", graph_of(double))
     return found
@@ -60,7 +60,7 @@ def read_of(variable: tf.Variable) -> tf.Graph:
 
 def test_what_reads_another_variable_is_another_function() -> None:
     """Without a GPU all variables are on the CPU, and only one may be with one."""
-    found = FunctionRecorder(*[None] * 5)  # type: ignore[arg-type]
+    found = FunctionRecorder(*[None] * 6)  # type: ignore[arg-type]
     first, second, other_type = tf.Variable(1.0), tf.Variable(1.0), tf.Variable(1)
     for number in range(4):
         is_repeated = found.is_repeated(f"__inference_Dataset_map_f_{number}", read_of(first))
