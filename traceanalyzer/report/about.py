@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from traceanalyzer.run import Host, Run, once_per_run
 from traceanalyzer.tables.recording import logical_devices
 from traceanalyzer.timeline.intervals import durations, union
 from traceanalyzer.units import NS_PER_S, PS_PER_US
+from traceanalyzer.version import VERSION
 
 # --- data ------------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ def about(run: Run, limits: Sequence[Health]) -> b.Section:
         "Duration": (time(info.duration_us),) if info.duration_us else (),
         "TensorFlow": (f"{tf.value}, by {source}",) if tf.value else (),
         "Host tracer level": () if level is None else (f"{level}",),
-        "Report by": (f"traceanalyzer {version('traceanalyzer')}",),
+        "Report by": (f"traceanalyzer {VERSION}",),
     }
     glossary = b.KeyValues(  # its entries are the link targets of terms
         rows=tuple((name, prose(meaning)) for name, meaning in terms().items()),
