@@ -10,12 +10,12 @@ from traceanalyzer.tables.graph_nodes import OpRecord
 
 @pytest.mark.parametrize(
     ("user", "types"),
-    [("NoOp", ("int64", "float", "double")), ("MatMul", ("float", "double"))],
+    [("NoOp", ("int64", "double", "float")), ("MatMul", ("double", "float"))],
 )
 def test_an_op_that_its_variable_keeps_on_the_cpu_knows_them(
     user: str, types: tuple[str, ...]
 ) -> None:
-    """The variable is a counter of int32 that a function reads, and adds to."""
+    """A function reads a counter of int32, and adds to it. Types that keep its values are first."""
     program = Program()
     program.eager("__inference_f_1", program.variable(dtype="int32"))
     program.function(

@@ -67,7 +67,8 @@ class Blocker:
     resource: Resource | None = None  #: the resource on another device
     made_at: Frame | None = None  #: the user's line that created the resource
     made_in: Frame | None = None  #: the library's line that created it
-    #: The types that a variable can have so that all ops that use it can be on a GPU, best first.
+    #: The types that a variable can have so that all ops that use it can be on a GPU. The most
+    #: exact is first.
     types: tuple[str, ...] | None = None
     call: Signature | None = None  #: the call that sets the default device
     called_in: str = ""  #: the called function, if the scope is around a call in another function

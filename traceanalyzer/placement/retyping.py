@@ -42,7 +42,7 @@ XLA_REFUSES: Final = (
     " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
     "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
-#: By type, the types that can store its values, the best first.
+#: By type, the types that can store its values, the most exact first.
 TARGETS: Final = {
     dtype: tuple(Target(*each) for each in found)
     for dtype, found in toml("placement/data/retyping.toml")["targets"]["types"].items()
@@ -122,9 +122,9 @@ class VariableUses:
         self._types: dict[int, tuple[str, ...] | None] = {}  # of resources
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
-        """Return the dtypes for which all ops that use a variable have GPU kernels, best first.
+        """Return the dtypes for which all ops that use a variable have GPU kernels.
 
-        Return None if no use can be checked, or if there are too many uses.
+        The most exact is first. Return None if no use can be checked, or if there are too many.
         """
         if id(resource) not in self._types:
             self._types[id(resource)] = _types(resource.dtype, self._of_resource(resource))
