@@ -11,7 +11,22 @@ import pytest
 import traceanalyzer as ta
 from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import problems, rows
-from tests.traces import eager, event, gpu, host, line, op, ps, ref, step, stream, us, write, xspace
+from tests.traces import (
+    Event,
+    eager,
+    event,
+    gpu,
+    host,
+    line,
+    op,
+    ps,
+    ref,
+    step,
+    stream,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.health import trace_health
@@ -126,34 +141,58 @@ class TestRefusals:
         ta.load(tmp_path, max_memory_bytes=2 * peak)
 
 
-@pytest.mark.parametrize("duration", [-(2**63), 2**63 - 1])
-def test_times_beyond_reason_still_give_a_report(tmp_path: Path, duration: int) -> None:
-    write(
-        tmp_path,
-        xspace(
-            host(
-                line("python")(
-                    event("train", ps(0, duration), step_num=1),
-                    event("EagerLocalExecute: Neg", ps(9, duration)),
-                    event("a:Abs", ps(2**62, duration), display_name="Abs"),
-                    event("b:Abs", ps(-(2**63), duration), display_name="Abs"),
-                ),
-                line("late", at_ns=2**63 - 1)(op("c", "Abs", us(0, 1))),
+def beyond_reason(duration: int, *others: Event) -> Any:  # noqa: ANN401  # a protobuf message
+    """Eight events whose durations, distances, or both are impossible, and others."""
+    return xspace(
+        host(
+            line("python")(
+                event("train", ps(0, duration), step_num=1),
+                event("EagerLocalExecute: Neg", ps(9, duration)),
+                event("a:Abs", ps(2**62, duration), display_name="Abs"),
+                event("b:Abs", ps(-(2**63), duration), display_name="Abs"),
+                *others,
             ),
-            gpu(0)(
-                stream(7)(
-                    event("k", ps(5, duration), tf_op=ref("b:Abs")),
-                    event("k", ps(2**62, duration)),
-                    event("MemcpyH2D", ps(5, duration)),
-                )
-            ),
+            line("late", at_ns=2**63 - 1)(op("c", "Abs", us(0, 1))),
+        ),
+        gpu(0)(
+            stream(7)(
+                event("k", ps(5, duration), tf_op=ref("b:Abs")),
+                event("k", ps(2**62, duration)),
+                event("MemcpyH2D", ps(5, duration)),
+            )
         ),
     )
 
-    run = ta.load(tmp_path)
 
-    assert problems(run) == []
-    dumps(assemble(diagnose(run)))
+@pytest.mark.parametrize("duration", [-(2**63), 2**63 - 1])
+class TestTimesBeyondReason:
+    def test_events_with_other_times_give_a_report(self, tmp_path: Path, duration: int) -> None:
+        write(tmp_path, beyond_reason(duration, op("kept", "Neg", us(1, 1))))
+
+        run = ta.load(tmp_path)
+
+        assert problems(run) == []
+        assert names(run) == ["kept"]
+        assert [h.trace.impossible_events for h in run.hosts] == [8]
+        (said,) = (health for health in trace_health(run) if health.id == "impossible_times")
+        assert "8 events" in said.message
+        dumps(assemble(diagnose(run)))
+
+    def test_a_file_without_another_time_is_named_with_its_loss(
+        self, tmp_path: Path, duration: int
+    ) -> None:
+        write(tmp_path, beyond_reason(duration), host="a")
+
+        with pytest.raises(TraceFormatError) as caught:
+            ta.load(tmp_path)
+        write(tmp_path, space("Neg"), host="b")
+        run = ta.load(tmp_path)
+
+        assert "a.xplane.pb" in str(caught.value)
+        assert "8 events" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert names(run) == ["Neg"]
+        assert [(f.host, f.reason) for f in run.failures] == [("a", str(caught.value))]
 
 
 @pytest.mark.parametrize("left", [None, b"no trace"], ids=["missing", "damaged"])
