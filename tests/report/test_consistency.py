@@ -89,6 +89,8 @@ def check(diagnosis: Diagnosis) -> Report:
     facts = PageFacts(diagnosis=diagnosis, changes=report.changes)
     if "needs no change." in said(page):
         assert facts.is_explained
+    for change in report.changes:  # a title alone does not say what to do
+        assert change.edits or change.instead or change.around or change.candidates, change.title
     _check_general_advice(report)
     _check_input(diagnosis, report)
     _check_order(report)

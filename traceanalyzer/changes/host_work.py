@@ -45,9 +45,22 @@ def host_work_changes(diagnosis: Diagnosis) -> list[Change]:
     found = []
     for at, members in _parts(ops, took_us):
         us = sum(took_us[op.op_id] for op in members)
-        if us >= LEAST * step.us:
+        if us >= LEAST * step.us and _title(members[0], by_design):
             found.append(_change(at, members, by_design, us * PS_PER_US, step.us * PS_PER_US))
     return found
+
+
+def _title(op: CpuOp, by_design: Mapping[str, Finding]) -> str:
+    """Return what to do about the op that takes longest, "" if there is nothing to advise."""
+    finding = by_design[op.op_id]
+    work = _work(op, finding)
+    return work.title if work else next((fix.title for fix in finding.fixes if fix.title), "")
+
+
+def _work(op: CpuOp, finding: Finding) -> Advice | None:
+    """Return the work that an op does, by its type or else by the fix of its finding."""
+    of_finding = (work for work in HOST_WORK.values() if work.fix in finding.fixes)
+    return host_work(op.explanation.type or op.type) or next(of_finding, None)
 
 
 def _parts(
@@ -72,13 +85,11 @@ def _change(
     """Return the change for the ops of a line. The op that takes longest decides the advice."""
     findings = list({f.id: f for f in (by_design[op.op_id] for op in ops)}.values())
     types, lead = list(dict.fromkeys(op.explanation.type or op.type for op in ops)), findings[0]
-    work = host_work(types[0]) or _work_of(lead)
-    fix_title = next((fix.title for fix in lead.fixes if fix.title), "")
-    title = fix_title or f"Move {series(types)} out of the step" if work is None else work.title
+    work = _work(ops[0], lead)
     return Change(
         id=finding_id("host_work", f"{lead.id}\0{at.function}"),
         kind="edit",
-        title=title,
+        title=_title(ops[0], by_design),
         detail=f"{counted(len(ops), 'op')} without a choice of device: {series(types)}",
         place=(at.file, at.line) if at.file else None,
         instead="\n".join(_advice(work, ops, lead)),
@@ -90,11 +101,6 @@ def _change(
         op_ids=tuple(op.op_id for op in ops),
         is_by_placement=False,
     )
-
-
-def _work_of(finding: Finding) -> Advice | None:
-    """Return the advice that a finding's fix comes from: ops of any type can have strings."""
-    return next((work for work in HOST_WORK.values() if work.fix in finding.fixes), None)
 
 
 def _advice(work: Advice | None, ops: Sequence[CpuOp], lead: Finding) -> Iterator[str]:
