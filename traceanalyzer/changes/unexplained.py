@@ -211,4 +211,6 @@ def _of_a_gpu(diagnosis: Diagnosis) -> Saving:
         return Saving(kind="none", note=_UNKNOWN_GAIN)
     most_us = step.part_us("cpu_op", "unplaced") + step.cpu_op_doubt_us[1]
     left_us = max(0.0, most_us - step.ops_us(stay))
+    if not left_us:
+        return Saving(kind="none", note=_UNKNOWN_GAIN)
     return at_most(left_us * PS_PER_US, step.us * PS_PER_US, _AT_MOST_THE_OPS)

@@ -61,14 +61,16 @@ def happened(facts: PageFacts) -> Text:
     notes = [note for _, capture_file in facts.run.captured for note in capture_file.notes]
     missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
     left_out = dict.fromkeys(t.sentence(message.partition(";")[0]) for message in missing)
-    lead = _hardly_matters(facts) if facts.kind in {"C", "D"} and facts.hardly_matters else ()
+    prepared = _only_prepared(facts)
+    is_lead = facts.kind in {"C", "D"} and facts.hardly_matters and not prepared
+    lead = _hardly_matters(facts) if is_lead else ()
     say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
     what_ran = (*lead, *say[facts.kind](facts), *doubt(facts))
     if facts.failure is not None:
         what_ran = _failed(facts, facts.failure, what_ran)
     elif facts.was_killed:
         what_ran = (t.phrase("killed"), " ", *what_ran)
-    what_ran = (*reported(facts), *_only_prepared(facts), *_began_late(facts), *what_ran)
+    what_ran = (*reported(facts), *prepared, *_began_late(facts), *what_ran)
     return (*what_ran, *(f" {each}" for each in left_out), *lost(facts))
 
 
@@ -296,7 +298,8 @@ def _in_this_run(facts: PageFacts) -> Text:
     stay, costs = facts.stay_on_cpu, []
     if stay and facts.recur(stay):
         they_take = f"those {len(stay):,} take" if len(stay) > 1 else "that op takes"
-        costs.append(t.fill("{} {}", they_take, facts.step_time(stay)))
+        if facts.has_times(stay):
+            costs.append(t.fill("{} {}", they_take, facts.step_time(stay)))
     if facts.has_steps and facts.step_us and not facts.hardly_matters:
         parts = t.listing(_parts(facts), most=4)
         costs.append(t.fill("a step takes {} ({})", t.time(facts.step_us), parts))

@@ -197,10 +197,15 @@ class PageFacts:
         mean = total.reindex(self.on_cpu["op_id"]).fillna(0.0) / max(1, len(waits))
         return {str(op_id): us for op_id, us in mean.items()}
 
+    def has_times(self, op_ids: Collection[str]) -> bool:
+        """Return whether any of these ops left an event."""
+        rows = self.run.ops[self.run.ops["op_id"].isin(op_ids)]
+        return bool(rows["no_event"].isna().any())
+
     def host_time(self, op_ids: Collection[str]) -> Text:
         """Return how long ops took on host threads: per step, or in total if they do not recur."""
         rows = self.run.ops[self.run.ops["op_id"].isin(op_ids)]
-        if rows["no_event"].notna().all():
+        if not self.has_times(op_ids):
             return ("time unknown",)
         per, took_ps = "per step", self.diagnosis.costs.host_ps(op_ids)
         if not took_ps:
@@ -230,8 +235,14 @@ class PageFacts:
 
     @property
     def hardly_matters(self) -> bool:
-        """Whether ops take so little of each step that no other placement helps much."""
-        return self.has_steps and self.ops_share < _LARGE
+        """Whether ops take so little of each step that no other placement helps much.
+
+        The program's thread does not show that it waits for ops of other tasks.
+        """
+        computes = (self.run.ops["role"] == Role.COMPUTE) & ~self.run.ops["in_input_pipeline"]
+        took_ps = self.diagnosis.costs.host_ps(self.run.ops["op_id"][computes]) or 0.0
+        is_little = took_ps / PS_PER_US < _LARGE * (self.step_us or 0.0) or self.ops_share > 0
+        return self.has_steps and self.ops_share < _LARGE and is_little
 
     @cached_property
     def is_explained(self) -> bool:
