@@ -123,6 +123,7 @@ def test_top_level_is_what_it_should_be() -> None:
         "README.md",
         "constraints.txt",
         "docs",
+        "findings",
         "hatch_build.py",
         "pyproject.toml",
         "reports",
