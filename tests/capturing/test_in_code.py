@@ -80,6 +80,45 @@ def test_captures_a_block(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "plugins" / "profile" / "two").is_dir()
 
 
+def test_errors_keep_their_class_and_a_capture_can_be_used_again(tmp_path: Path) -> None:
+    done = run(
+        tmp_path,
+        """
+        import numpy as np
+        import tensorflow as tf
+        import traceanalyzer
+
+        @tf.function
+        def positive(x):
+            tf.debugging.assert_positive(x)
+            return x
+
+        @tf.function
+        def load(x):
+            raise tf.errors.ResourceExhaustedError(None, None, "no room")
+
+        captured = traceanalyzer.capture("logs")
+        for attempt in range(2):
+            with captured:
+                for function in (positive, load):
+                    try:
+                        function(-1.0)
+                    except (tf.errors.InvalidArgumentError, tf.errors.ResourceExhaustedError):
+                        print("handled", attempt)
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        callback = traceanalyzer.capture_callback("logs", steps=(1, 2))
+        for _ in range(2):
+            model.fit(np.ones((8, 1)), np.ones(8), 2, verbose=0, callbacks=[callback])
+            print(callback.captured.trace is not None)
+        """,
+    )
+
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.split("\n")[:4] == ["handled 0"] * 2 + ["handled 1"] * 2
+    assert done.stdout.splitlines()[4:] == ["True", "True"]
+
+
 def test_functions_that_were_traced_before_the_block_have_graphs(tmp_path: Path) -> None:
     code = """
         import sys

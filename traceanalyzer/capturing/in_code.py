@@ -77,6 +77,7 @@ class Capture:
         if Capture._under_way is not None:
             msg = "another capture is already running in this program; end it first"
             raise TraceAnalyzerError(msg)
+        self._gpus, self.trace, self.notes = GpuWatch(), None, []
         with contextlib.ExitStack() as stack:
             self._work = stack.enter_context(gathering.work_folder())
             self.run_path = stack.enter_context(gathering.reserved_run(self._logdir, self._run))
@@ -120,11 +121,11 @@ class Capture:
         self._attachment.before_tensorflow()
         try:
             _tensorflow()
-        except TraceAnalyzerError:
-            self._attachment.finish("TensorFlow is not there")
+            self._gpus.start(os.getpid())
+            self._attachment.after_tensorflow()
+        except Exception:
+            self._attachment.finish("the capture could not begin")
             raise
-        self._gpus.start(os.getpid())
-        self._attachment.after_tensorflow()
 
     def _end(self) -> None:
         if Capture._under_way is not self:
@@ -216,7 +217,7 @@ class _StepsCapture:
         if self._batches == self._first:
             try:
                 self.captured.__enter__()
-            except TraceAnalyzerError as error:
+            except Exception as error:  # noqa: BLE001 - our fault must not become the program's
                 _log.warning("steps are not recorded: %s", error)
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:  # noqa: ARG002

@@ -123,7 +123,7 @@ def preceded(original: Callable[..., Any], first: Callable[..., None]) -> Callab
             hide_frame(error)
             raise
 
-    return call
+    return _like(call, original)
 
 
 def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,6 +137,23 @@ def followed(original: Callable[..., Any], then: Callable[..., Any]) -> Callable
             raise
         return then(result, *args, **kwargs)
 
+    return _like(call, original)
+
+
+def _like(call: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a hook the name and the signature of the function that it replaces.
+
+    TensorFlow reads signatures: AutoGraph raises an error of another class if the constructor of
+    the error's own does not take `node_def`, `op`, and `message` (autograph/impl/api.py).
+    """
+    named: Any = call
+    for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+        with contextlib.suppress(AttributeError, TypeError):
+            setattr(named, name, getattr(original, name))
+    inspect: Any = sys.modules.get("inspect")  # which nobody can use who has not imported it
+    if inspect is not None:
+        with contextlib.suppress(TypeError, ValueError):
+            named.__signature__ = inspect.signature(original)
     return call
 
 
