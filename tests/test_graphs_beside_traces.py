@@ -178,7 +178,8 @@ def test_a_saved_model_explains_a_program_that_serves_it(tmp_path: Path) -> None
     outcome = the_oracle().run(capture, str(script), str(logs), 2, str(model))
     assert outcome.exit_code == 0, outcome.error or outcome.stderr
     run = ta.load(_bare(logs, tmp_path / "bare"), graphs=[model])
-    (softmax,) = run.ops["op_id"][run.ops["type"] == "Softmax"]
+    # On a CPU with AVX-512, TensorFlow replaces Softmax by oneDNN's.
+    (softmax,) = run.ops["op_id"][run.ops["type"].str.removeprefix("_Mkl") == "Softmax"]
     (finding,) = (f for f in ta.diagnose(run).findings if softmax in f.op_ids)
     assert (finding.cause, finding.certainty) == ("explicit_cpu_placement", "likely")
     assert finding.sub_reason == "request_without_a_line"

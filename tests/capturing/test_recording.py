@@ -120,7 +120,8 @@ def test_a_script_that_is_killed_leaves_its_capture_file(folder: Path) -> None:
     assert killed == "no trace was recorded: the script was killed before the trace was written"
     assert page == "the report: traceanalyzer-report.html"
     ops = load(folder / "traceanalyzer-logs").ops
-    assert {"Sum", "MatMul"} <= {*ops["type"]}
+    # On a CPU with AVX-512, TensorFlow replaces MatMul by oneDNN's.
+    assert {"Sum", "MatMul"} <= {*ops["type"].str.removeprefix("_Mkl")}
     assert {*ops["no_event"]} == {"no_trace"}
 
 

@@ -129,9 +129,10 @@ def _check_found(
     there = {key for op in traced for key in op.keys}
     for op in () if emulated.run is None else _on_cpu(emulated.run):
         first = op.keys[0]
-        if next((key for key in op.keys if key in there), first) in predicted:
+        key = next((key for key in op.keys if key in there), first)
+        if key in predicted:
             continue
-        kind = "missed" if first in there else "untraced" if first in known else "apart"
+        kind = "missed" if key in there else "untraced" if first in known else "apart"
         parts[kind].append(op.words)
 
 

@@ -22,6 +22,7 @@ from traceanalyzer.capture_file.function_records import (
 )
 from traceanalyzer.capture_file.graph_files import ProgramGraph, ProgramGraphs
 from traceanalyzer.format import counted, listed
+from traceanalyzer.placement.by_registry import original
 from traceanalyzer.placement.lowering import Lowered, Lowering
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.registry import nearest
@@ -145,7 +146,10 @@ class GraphFinder:
             return 0  # even with the functions that it calls
         nodes = self._types(graph)
         if len(ops) <= _FEW_OPS:
-            return sum(op.type in nodes.get(_unnumbered(op.name), ()) for op in ops)
+            return sum(
+                not nodes.get(_unnumbered(op.name), set()).isdisjoint(_types_before(op.type))
+                for op in ops
+            )
         return sum(
             any(_unnumbered(name) in nodes for name in (op.name, *base_names(op.name)))
             for op in ops
@@ -257,6 +261,12 @@ def _requests(graph: Graph) -> Iterator[tuple[str, str]]:
 
 def _unnumbered(name: str) -> str:
     return _NUMBERED.sub("/_", name)
+
+
+def _types_before(op_type: str) -> tuple[str, ...]:
+    """Return the types that the node of an op may have, also from before TensorFlow's rewrites."""
+    rewritten = original(op_type)
+    return (op_type,) if rewritten is None else (op_type, *rewritten.ops)
 
 
 def _may_be_pinned(attributes: Attributes) -> bool:
