@@ -41,6 +41,7 @@ from traceanalyzer.capture_file.document import CaptureFile, CaptureNote
 from traceanalyzer.changes.find import in_order
 from traceanalyzer.diagnosis import Diagnosis, cpu_ops, diagnose
 from traceanalyzer.model import blocks as b
+from traceanalyzer.model.changes import Saving
 from traceanalyzer.report.html import render_page
 from traceanalyzer.report.page import page_of
 from traceanalyzer.report.page_facts import PageFacts
@@ -234,6 +235,55 @@ def test_time_of_a_jax_program_without_a_reason_has_a_next_step(tmp_path: Path) 
 
     assert "idle for unknown reasons" in said(page)
     assert "waits for a result in each step" in said(page)
+
+
+def test_little_idle_time_of_a_jax_program_needs_no_advice(tmp_path: Path) -> None:
+    kernels = (xla_kernel("fusion", us(100 * k, 92), hlo_op="fusion.1") for k in range(3))
+    page = read(tmp_path, gpu(0)(stream(1)(*kernels)), host(PIPELINE))
+
+    assert "waits for a result in each step" not in said(page)
+
+
+def test_a_gpu_that_waited_for_unknown_reasons_is_not_said_to_have_waited_little(
+    tmp_path: Path,
+) -> None:
+    idle = gpu(0)(
+        stream(9, "Compute")(
+            kernel("k", us(0, 50), "model/MatMul:MatMul"),
+            kernel("k", us(90, 10), "model/MatMul:MatMul"),
+        )
+    )
+    page = read(tmp_path, EIG_AND_JOIN, idle)
+
+    assert page.kind == "B"
+    assert "in 40.0 µs of idle time is not known" in said(page)
+    for wrong in ("not your bottleneck", "waits only", "never waited"):
+        assert wrong not in said(page)
+
+
+def test_one_step_is_too_short_for_advice_on_kernels(tmp_path: Path) -> None:
+    busy = gpu(0)(stream(9, "Compute")(kernel("gemm", us(5, 90), "model/MatMul:MatMul")))
+    page = read(tmp_path, host(line("python")(step(0, us(0, 100))(op("b", "Eig", us(1, 2))))), busy)
+
+    assert "Record ten or more steps" in plain(page.next)
+    assert "precision" not in said(page)
+
+
+def test_without_steps_a_change_leads_only_if_its_ops_take_time(tmp_path: Path) -> None:
+    long_one = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 9000), "model/MatMul:MatMul")))
+    for planes, leads in (((EIG_AND_JOIN, long_one), False), ((EIG_AND_JOIN, BUSY), True)):
+        found = diagnose(ta.load(write(tmp_path / str(leads), xspace(*planes))))
+        saving = Saving(kind="none")
+        page = page_of(found, [change(found, kind="find_cause", edits=(), saving=saving)])
+        assert ("Create asked as int64" in plain(page.next)) is leads
+
+
+def test_a_possible_cause_is_not_called_the_most_likely_one() -> None:
+    given = {"kind": "find_cause", "edits": (), "candidates": (UNKNOWN,), "place": None}
+    page = page_of(waiting(), [change(waiting(), certainty="possible", **given)])
+
+    assert "Most likely" not in plain(page.next)
+    assert "possible cause" in plain(page.next)
 
 
 def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:

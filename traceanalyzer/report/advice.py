@@ -13,7 +13,6 @@ from traceanalyzer.report.changes import saving_text
 from traceanalyzer.report.page_facts import PageFacts
 
 _MOST: Final = 0.5
-_WORTH_NAMING: Final = 0.05  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _FEWEST_STEPS: Final = 3
 _WORTH_HALF: Final = 0.3  # of the kernel time, in ops that half precision speeds up
@@ -68,10 +67,13 @@ def _advice_on_speed(facts: PageFacts) -> str:
     is_open = doubt(facts) and not facts.run.captured
     if is_open or facts.step.part_share("unknown") >= _MOST:
         return "record_host"
+    too_few = "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else ""
+    if facts.has_steps and too_few:
+        return too_few  # how long the device computes in a usual step is not known
     if facts.step.part_share("compute") >= _MOSTLY_COMPUTING:
         is_large = share_in_full_precision(facts.run) >= _WORTH_HALF
         return "mixed_precision" if is_large else "faster_kernels"
-    return "too_few_steps" if facts.step_us and facts.steps < _FEWEST_STEPS else ""
+    return too_few
 
 
 def _advice_unexplained(facts: PageFacts) -> str:
@@ -80,7 +82,8 @@ def _advice_unexplained(facts: PageFacts) -> str:
     if facts.compiled_on_cpu:
         return "record_ops" if facts.jax_version is None else "jax_on_cpu"
     if facts.compiled:
-        if facts.has_gpu_times and facts.part_us("unknown") >= _WORTH_NAMING * (facts.step_us or 1):
+        is_busy = facts.step.part_share("compute") >= _MOSTLY_COMPUTING
+        if facts.waits_unexplained and not is_busy:
             return "idle_compiled"
         return "not_explained" if doubt(facts) else "compiled"
     if facts.other_device == "pluggable device":
@@ -103,7 +106,8 @@ def _change(facts: PageFacts, change: Change) -> Text:
         named = first.title.rstrip(".")
         named = named if named[1:2].isupper() else t.small(named)
         check = Code(text=first.check)
-        said = t.fill("{} Most likely: {}; check with {}.", said, t.prose(named), check)
+        how = "One possible cause" if change.certainty == "possible" else "Most likely"
+        said = t.fill("{} {}: {}; check with {}.", said, how, t.prose(named), check)
     saved = saving_text(change.saving)
     if saved:
         what = {"find_cause": "A fix", "gpu": "A GPU"}.get(change.kind, "It")

@@ -177,13 +177,29 @@ def _fine(facts: PageFacts) -> Text:
     how: Text = (f" and the GPU never waited for {them}.",)
     if facts.wait_us is None:
         how = (", by design or not in every step.",)
+    elif facts.waits_unexplained:
+        how = _waits_at_least(facts, facts.wait_us, them)
     elif facts.wait_us:
         waits = _of_a_step(facts, facts.wait_us, *facts.step.cpu_op_doubt_us)
         how = t.fill(" and the GPU waits only {} for {}.", waits, them)
     said = "{} ran on the CPU{}{}"
-    if facts.gpu_work_lost is None and facts.ops_share < _LARGE and not facts.was_killed:
+    is_known = facts.gpu_work_lost is None and not facts.was_killed
+    if is_known and facts.ops_share < _LARGE and not facts.waits_unexplained:
         said = f"Placement is not your bottleneck: {said}"
     return t.fill(said, _with_time(facts, facts.on_cpu), how, _shares(facts))
+
+
+def _waits_at_least(facts: PageFacts, wait_us: float, them: str) -> Text:
+    """State the wait for CPU ops as a lower bound, since much idle time has no known reason."""
+    least_us = max(0.0, wait_us - facts.step.cpu_op_doubt_us[0])
+    said = (
+        t.fill(" and the GPU waits at least {} for {}", t.time(least_us), them) if least_us else ()
+    )
+    per_step = " per step" * (facts.has_steps and facts.steps != 1)
+    idle = t.time(facts.part_us("unknown"))
+    return t.fill(
+        "{}; what the GPU waited for in {} of idle time{} is not known.", said, idle, per_step
+    )
 
 
 def _parts(facts: PageFacts, unknown: str = "") -> list[Text]:

@@ -189,6 +189,14 @@ class PageFacts:
             return None
         return min(1.0, self.wait_us / self.step_us)
 
+    @property
+    def waits_unexplained(self) -> bool:
+        """Whether it is unknown what a device waited for in much of its time.
+
+        The wait for CPU ops is then only a lower bound.
+        """
+        return self.has_gpu_times and self.step.part_share("unknown") >= _LARGE
+
     @cached_property
     def op_waits_us(self) -> dict[str, float]:
         """The mean time per step that a device waited for each CPU op, by op id."""
@@ -282,11 +290,26 @@ class PageFacts:
 
     def _matters(self, change: Change) -> bool:
         saving = change.saving
-        if not self.has_steps or saving.per != "step":
+        if not self.has_steps:
+            share = self._share_of_recording(change)
+            return share is None or share >= _COSTS_TIME
+        if saving.per != "step":
             return True
         if saving.share is None:
             return change.kind != "gpu" or not self.hardly_matters
         return saving.share >= (_LARGE if change.kind == "gpu" else _COSTS_TIME)
+
+    def _share_of_recording(self, change: Change) -> float | None:
+        """Return the time of a change's ops, and the wait for them, as a share of the recording.
+
+        None if it is unknown, as it is on the machine of a prediction.
+        """
+        is_known = self.has_times(change.op_ids) and not change.is_prediction
+        if not is_known or not self.step_us:
+            return None
+        rows = self.run.ops[self.run.ops["op_id"].isin(change.op_ids)]
+        wait_us = sum(self.op_waits_us.get(op_id, 0.0) for op_id in change.op_ids)
+        return (float(rows["host_self_ps"].sum()) / PS_PER_US + wait_us) / self.step_us
 
     # --- ops and findings --------------------------------------------------------------------
 
