@@ -88,6 +88,30 @@ def test_kernels_and_copies_of_a_gpu_are_counted_once(tmp_path: Path, *, old: bo
     assert (copy["direction"], copy["producer_name"]) == ("h2d", "words/Lookup")
 
 
+@pytest.mark.parametrize("events", [CPU, GPU])
+def test_one_session_run_is_one_step_from_the_first_to_the_last_event(
+    tmp_path: Path, events: list[Any]
+) -> None:
+    (step,) = ta.load(written(tmp_path, events)).steps.to_dict("records")
+
+    assert step["name"] == "session run"
+    assert step["kind"] == "regular"
+    assert step["duration_ps"] == (220 if events is GPU else 92) * 1_000_000
+
+
+def test_a_loop_does_not_make_several_runs(tmp_path: Path) -> None:
+    run = ta.load(written(tmp_path, [*CPU, ran(1, "dense/MatMul", "MatMul", 200, 10)]))
+
+    assert run.steps["duration_ps"].tolist() == [200_000_000]
+
+
+def test_merged_runs_are_not_one_step(tmp_path: Path) -> None:
+    later = [{**event, "ts": event["ts"] + 1000} for event in GPU if event["ph"] == "X"]
+    run = ta.load(written(tmp_path, [*GPU, *later]))
+
+    assert "session run" not in set(run.steps["name"])
+
+
 def test_a_file_merged_from_runs_that_number_devices_differently(tmp_path: Path) -> None:
     run = ta.load(written(tmp_path, [*GPU, ran(3, "dense/MatMul", "MatMul", 900)]))
 

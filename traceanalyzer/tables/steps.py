@@ -95,6 +95,7 @@ def step_rows(
     3. The `Steps` lines that older profilers added for each device.
     4. Repeated executions of XLA programs on TPUs.
     5. Repeated calls of the program's threads: see `program_calls`.
+    6. The timeline of one call of `Session.run`, which is one step.
 
     Overlapping steps of several threads or devices with the same name and number are one step. A
     step of source 2 or 5 lasts until the next one begins. The last one lasts until its call has
@@ -114,6 +115,7 @@ def step_rows(
         lambda: _merged([_steps_line(plane) for plane in trace.planes]),
         lambda: _merged([_modules(plane) for plane in trace.planes]),
         lambda: _repeated_calls(host, calls, done),
+        lambda: _session_run(trace),
     )
     tables = (source() for source in sources)
     table = next((table for table in tables if len(table)), _rows())
@@ -260,6 +262,22 @@ def _repeated_calls(host: HostOps, calls: ProgramCalls, done: Done) -> pd.DataFr
     if steps is not None:
         steps.end_ps[-1] = done(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
     return _inferred(steps)
+
+
+def _session_run(trace: Trace) -> pd.DataFrame:
+    planes = [plane for plane in trace.planes if len(plane)]
+    if not trace.is_one_run or not planes:
+        return _rows()
+    start_ps = min(int(plane.start_ps.min()) for plane in planes)
+    end_ps = max(int(plane.end_ps.max()) for plane in planes)
+    return _rows(
+        step=[0],
+        name="session run",
+        start_ps=[start_ps],
+        duration_ps=[end_ps - start_ps],
+        source="a timeline of one run",
+        is_inferred=True,
+    )
 
 
 def _inferred(steps: Repeated | None, source: str | None = None) -> pd.DataFrame:

@@ -274,6 +274,7 @@ class Trace:
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None
     format: str = "xplane"  #: `xplane`, `trace.json`, `timeline` or `local.trace`
+    is_one_run: bool = False  #: whether it is the `timeline` of one call of `Session.run`
     origin_ns: int = 0  #: subtracted from all times by `clock.on_one_clock`
     impossible_events: int = 0  #: left out because their times are impossible
     emptied_planes: tuple[str, ...] = ()  #: names of planes that have no other events

@@ -8,6 +8,7 @@ processes are not those of the profiler: `DEVICE Compute` has the ops that ran o
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +24,8 @@ _PROCESS: Final = re.compile(
     r"(?:/(?:stream:(?P<stream>\d+)|(?P<all>stream:all|memcpy)))? Compute"
 )
 _LOCAL: Final = "/job:localhost/replica:0/task:0"
-_ENDS: Final = frozenset({"_SOURCE", "_SINK"})  # nodes that every graph has, which compute nothing
+_BEGIN: Final = "_SOURCE"
+_ENDS: Final = frozenset({_BEGIN, "_SINK"})  # nodes that every graph has, which compute nothing
 _COPY: Final = re.compile(r"MEMCPY(\w+)")
 _EDGE: Final = re.compile(r"edge_\d+_(.+)")
 _LANES: Final = 1 << 20  # of a process
@@ -56,6 +58,15 @@ class RunTimeline:
         self._planes = {_short(each.device): 0 for each in self._processes.values() if each.stream}
         self._planes = {name: _DEVICES + k for k, name in enumerate(self._planes)}
         self._lines: set[tuple[int, int]] = set()
+        self._begun: Counter[int] = Counter()  # runs, by process
+
+    @property
+    def is_one_run(self) -> bool:
+        """Whether the events are of one call of `Session.run`, and not of several merged files.
+
+        Each run of a graph begins on each device with `_SOURCE`, also if the graph has loops.
+        """
+        return bool(self._begun) and max(self._begun.values()) == 1
 
     def __bool__(self) -> bool:
         return bool(self._processes)
@@ -82,6 +93,8 @@ class RunTimeline:
         """Add an event of one of the processes, unless it repeats another one."""
         process = self._processes[pid]
         name, op_type = str(args.get("name", "")), str(args.get("op", ""))
+        if name == _BEGIN and process.stream is None:
+            self._begun[pid] += 1
         if process.repeats or name in _ENDS:
             return
         line = pid * _LANES + lane % _LANES

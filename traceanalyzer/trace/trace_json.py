@@ -13,6 +13,7 @@ picoseconds, so that a first pass finds when the trace begins.
 
 import re
 from array import array
+from dataclasses import replace
 from decimal import Decimal
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -109,7 +110,7 @@ def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
             builder.leave_out(element.pid or 0)
         except (msgspec.DecodeError, ValueError, RecursionError):
             builder.lose(memoryview(raw).nbytes)
-    trace = builder.build()
+    trace = replace(builder.build(), is_one_run=timeline.is_one_run)
     if (
         trace.events
         and not timeline
