@@ -245,3 +245,25 @@ def test_what_the_program_did_counts_where_a_thread_does_not_show_its_trigger() 
 
     assert "UNATTRIBUTED" not in {phase for _, _, phase, _ in found}
     assert (0, 30, "HOST_OP", "UniqueV2") in found
+
+
+def test_an_op_that_the_program_may_have_waited_for_widens_the_bounds() -> None:
+    """The trace does not show which thread computed the value."""
+    python = line("python")(
+        step(0, us(0, 100))(event("TensorHandle::Tensor WaitReady", us(20, 70)))
+    )
+    other = thread("tf_Compute", 1)(
+        executor(us(30, 30), step=9)(op("a/Unique", "UniqueV2", us(35, 20)))
+    )
+    tables = tables_of(host(python, other))
+
+    parts = host_timeline(tables).program
+
+    assert parts is not None
+    assert not parts.is_host_op.any()
+    assert parts.may_be_host_op.sum() == 1
+    (at,) = parts.may_be_host_op.nonzero()[0]
+    start_ps = tables.steps["start_ps"].iloc[0]
+    assert [(parts.start_ps[at] - start_ps) // 10**6, parts.duration_ps[at] // 10**6] == [35, 20]
+    assert parts.phase[at] == Phase.RUNTIME
+    assert parts.duration_ps.sum() == 100 * 10**6

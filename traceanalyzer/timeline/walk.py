@@ -5,7 +5,8 @@ On a thread, it follows the thread's activity. If the thread did nothing, the wa
 thread that woke it. If the thread waited for a call or a device, the walk goes to the last event
 that ended in that call or on that device. While it passes through the runtime, ops of the same
 call can run on other threads: that time is theirs, unless they end after the end of the call, or
-after the launch that the walk came from. Time without a known cause is unattributed.
+after the launch that the walk came from. Time without a known cause is unattributed. If only ops of
+calls that the walk did not reach ran in the runtime's or in unattributed time, it may be theirs.
 
 The loops are in `native/walk.c`, which documents their columns.
 """
@@ -20,7 +21,7 @@ import pandas as pd
 
 from traceanalyzer.native.library import NativeFunction
 from traceanalyzer.tables.thread_activity import ON_DEVICE, Launches, ThreadState
-from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
+from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +64,9 @@ _walk_back = NativeFunction(
 )
 _TYPES: Final = (np.int64, np.int64, np.uint8, np.int32, np.uint8)  # of the columns of parts
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
+
+_OPEN: Final = (Phase.RUNTIME, Phase.UNATTRIBUTED)
+_NOT_FOR_OPS: Final = (ThreadState.INPUT, ThreadState.LAUNCH, ThreadState.UNPLACED)
 
 
 class Spans(NamedTuple):
@@ -166,7 +170,36 @@ def walk_back(spans: Spans, threads: ThreadActivity | None, work: DeviceWork | N
         ends,
     )  # fmt: skip
     start, end, phase, row, other = walked_back(columns)
-    return Parts(start, end, phase, row, other, np.full(len(start), -1)).by_time()
+    parts = Parts(start, end, phase, row, other, np.full(len(start), -1)).by_time()
+    return _with_doubt(parts, threads)
+
+
+def _with_doubt(parts: Parts, threads: ThreadActivity) -> Parts:
+    """Mark what may be the time of host ops in calls that the walk did not reach.
+
+    Nothing else ran in that time, but the trace does not show whether anything waited for them.
+    """
+
+    def ran(chosen: NDArray[np.bool_]) -> Intervals:
+        return union(threads.start_ps[chosen], (threads.end_ps - threads.start_ps)[chosen])
+
+    ops = ran((threads.state == ThreadState.HOST_OP) & (threads.call != 0))
+    alone = without(ops, ran(np.isin(threads.state, _NOT_FOR_OPS)))
+    is_open = np.isin(parts.phase, _OPEN) & (parts.other == parts.phase)
+    doubtful = common(parts.times(is_open), alone)
+    cuts = np.column_stack(doubtful).ravel()
+    first = np.searchsorted(cuts, parts.start_ps, side="right")
+    pieces = np.searchsorted(cuts, parts.end_ps, side="left") - first + 1
+    of = np.repeat(np.arange(len(pieces)), pieces)
+    nth = np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    at = np.append(cuts, 0)[np.minimum(first[of] + nth, len(cuts))]  # the end of each but the last
+    before = np.append(cuts, 0)[first[of] + nth - 1]
+    start_ps = np.where(nth == 0, parts.start_ps[of], before)
+    end_ps = np.where(nth == pieces[of] - 1, parts.end_ps[of], at)
+    is_doubtful = is_open[of] & (inside_ps(doubtful, start_ps, end_ps) > 0)
+    divided = Parts._make(column[of] for column in parts)
+    other = np.where(is_doubtful, np.uint8(Phase.HOST_OP), divided.other)
+    return divided._replace(start_ps=start_ps, end_ps=end_ps, other=other)
 
 
 def walked_back(columns: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
