@@ -126,6 +126,15 @@ class Dumps:
         else:
             os.unsetenv(_LOG_LEVEL)
 
+    def are_in_another_capture(self) -> None:
+        """Note that graphs of functions are missing because an earlier capture has them."""
+        self._journal.note(
+            "graphs_of_earlier_functions",
+            "warning",
+            "graphs of functions that an earlier capture of this process recorded are missing; "
+            "the first capture in which the functions were called holds them",
+        )
+
     def are_missing(self) -> None:
         """Note that graphs of functions are missing because the capture began late."""
         self._journal.note(

@@ -29,10 +29,27 @@ from .hooks import JournalWriter, loaded
 _ATOMIC = "tensorflow.python.eager.polymorphic_function.atomic_function"
 _MOST_FUNCTIONS = 500
 _MOST_BYTES = 256 << 20  # of definitions: TensorFlow keeps the instances
+_MOST_S = 5.0
 _XLA = "xla"  # in the names of all attributes that request it
 _PROBE = "__traceanalyzer_probe"
 _EVENT = "traceanalyzer:instantiation"
 _numbers = itertools.count()
+
+
+class Spent:
+    """What the instances of all captures of a process cost: TensorFlow keeps them."""
+
+    def __init__(self) -> None:
+        # Executors of the instances, by their names with devices and attributes.
+        self.made: dict[tuple[Any, ...], str] = {}
+        self.bytes = 0
+        self.seconds = 0.0
+
+    def is_all(self) -> bool:
+        return len(self.made) >= _MOST_FUNCTIONS or self.seconds >= _MOST_S
+
+
+spent = Spent()
 
 
 class EarlierFunctions:
@@ -52,8 +69,6 @@ class EarlierFunctions:
         self._names: frozenset[str] = frozenset()
         self._executor = ""  # "" if graphs cannot be dumped
         self._execute: Any = None
-        self._instances = 0
-        self._bytes = 0
 
     def find(self) -> list[str]:
         """Find the live functions, and return their names."""
@@ -96,21 +111,29 @@ class EarlierFunctions:
             context = loaded("tensorflow.python.eager.context").context()
             if not self._dumps.are_on:
                 return
-            if not self._executor or context.is_async():
+            key = (name, text(args[1]), *map(repr, args[4] or ()))
+            if key in spent.made:
+                if spent.made[key] != self._executor:
+                    self._dumps.are_in_another_capture()
+                return
+            if not self._executor or context.is_async() or spent.is_all():
                 self._dumps.are_missing()
                 return
+            began = time.monotonic()
             definition = context.get_function_def(name)
             given = list(args[4] or ())
             if _is_compiled(definition, args[1], given):
                 return
-            self._instances += 1
-            self._bytes += definition.ByteSize()
-            if self._instances > _MOST_FUNCTIONS or self._bytes > _MOST_BYTES:
+            size = definition.ByteSize()
+            if spent.bytes + size > _MOST_BYTES:
                 self._dumps.are_missing()
                 return
+            spent.made[key] = self._executor
+            spent.bytes += size
             outputs = len(definition.signature.output_arg)
             words = [*args[:4], _with_executor(given, self._executor), outputs]
             _aside(lambda: self._fails(words))
+            spent.seconds += time.monotonic() - began
 
     def _is_refused(self, context: Any, executor: str) -> bool:
         """Return whether TensorFlow refuses to run a function with this executor."""

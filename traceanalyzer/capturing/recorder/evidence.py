@@ -38,7 +38,7 @@ class EvidenceRecorder:
         self._signatures = Signatures(journal, frames, scopes, scope_pool)
         self._steps = StepMarks()
         self._models = KerasModels()
-        self._layers = KerasLayers(frames)
+        self._layers = KerasLayers(journal, frames)
         self._choices = GpuChoices(journal)
         self._strategies = Strategies(origins)
         self._sessions = Sessions(journal, dumps, before_call)

@@ -91,19 +91,23 @@ class RecorderPart:
     """A part of the recorder that replaces functions while it is installed."""
 
     def __init__(self) -> None:
-        self._undo: list[tuple[Any, str, Any]] = []
+        self._undo: list[Callable[[], None]] = []
 
     def install(self) -> None:
         raise NotImplementedError
 
     def uninstall(self) -> None:
         while self._undo:
-            setattr(*self._undo.pop())
+            self._undo.pop()()
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute of a module or class until `uninstall`."""
-        self._undo.append((owner, name, getattr(owner, name)))
+        self._undo.append(partial(setattr, owner, name, getattr(owner, name)))
         setattr(owner, name, value)
+
+    def when_imported(self, name: str, then: Callable[[], None]) -> None:
+        """Call a function after the import of a module, unless `uninstall` is first."""
+        self._undo.append(watch_import(name, then))
 
     def before(self, owner: Any, name: str, first: Callable[..., None]) -> None:
         self.replace(owner, name, preceded(getattr(owner, name), first))
@@ -194,18 +198,20 @@ def loaded(name: str) -> Any:
 
 def watch_import(
     name: str, after: Callable[[], None], before: Callable[[], None] = lambda: None
-) -> None:
+) -> Callable[[], None]:
     """Call `before` and `after` around the import of a module, or now if it is already imported.
 
-    `after` is only called if the import succeeds. Neither is called in a fork.
+    `after` is only called if the import succeeds. Neither is called in a fork, nor once the
+    returned function was called.
     """
     if name in sys.modules:
         before()
         after()
-        return
+        return lambda: None
     watch = _Watch(name, before, after)
     sys.meta_path.insert(0, watch)
     os.register_at_fork(after_in_child=watch.leave)
+    return watch.leave
 
 
 class _Watch:
@@ -238,9 +244,15 @@ class _Watch:
         self._before = self._after = None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        if vars(_LOADER).get(_METHOD) is not self:
-            return  # another tool has replaced the method
-        if self._previous is None:
+        outer: Any = None
+        each: Any = vars(_LOADER).get(_METHOD)
+        while each is not self:
+            if not isinstance(each, _Watch):
+                return  # another tool has replaced the method, or this has left before
+            outer, each = each, each._previous
+        if outer is not None:
+            outer._previous, outer._original = self._previous, self._original
+        elif self._previous is None:
             delattr(_LOADER, _METHOD)
         else:
             setattr(_LOADER, _METHOD, self._previous)

@@ -8,10 +8,11 @@ is the one that called the layer with symbolic tensors. Keras 3 makes a `Node` f
 from __future__ import annotations
 
 import sys
+from types import FrameType
 from typing import Any
 
 from .frames import FramePool, user_frame
-from .hooks import RecorderPart, watch_import
+from .hooks import JournalWriter, RecorderPart
 
 _MODULE = "keras.src.ops.node"
 _MOST = 1000  # layers of one program
@@ -22,14 +23,15 @@ _LATE = ("fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predi
 class KerasLayers(RecorderPart):
     """Notes the line of each layer's first symbolic call, by the layer's name."""
 
-    def __init__(self, frames: FramePool) -> None:
+    def __init__(self, journal: JournalWriter, frames: FramePool) -> None:
         super().__init__()
+        self._journal = journal
         self._frames = frames
         self._lines: dict[str, int] = {}
         self._is_over = False
 
     def install(self) -> None:
-        watch_import(_MODULE, self._watch)
+        self.when_imported(_MODULE, self._watch)
 
     def uninstall(self) -> None:
         self._is_over = True
@@ -46,15 +48,20 @@ class KerasLayers(RecorderPart):
             self.before(node, "__init__", self._called)
 
     def _called(self, _: Any, operation: Any = None, *__: Any, **___: Any) -> None:
-        name = str(getattr(operation, "name", ""))
+        with self._journal.guard("the line of a layer"):
+            self._note(operation, sys._getframe(2))
+
+    def _note(self, operation: Any, frame: FrameType | None) -> None:
+        name = str(
+            getattr(operation, "__dict__", {}).get("name", "")
+        )  # runs no code of the program
         if not name or name in self._lines or len(self._lines) >= _MOST:
             return
-        frame = sys._getframe(2)
         line = user_frame(frame)
         while frame is not line and frame is not None:
             if frame.f_code.co_name in _LATE:
                 return
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         number = self._frames.add_frame(line)
         if number >= 0:
             self._lines[name] = number

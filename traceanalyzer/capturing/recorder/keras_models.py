@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from .frames import outwards
-from .hooks import RecorderPart, watch_import
+from .hooks import RecorderPart
 
 # one_step_on_data, multi_step_on_iterator and so on; train_function and so on of Keras 2
 _STEP = re.compile(r"_step_on_|_(?:train|test|predict)_function_")
@@ -50,7 +50,7 @@ class KerasModels(RecorderPart):
     def install(self) -> None:
         """Once Keras is imported, record the models for which it resolves "auto"."""
         self._sees_all = _TRAINER not in sys.modules  # otherwise models may be compiled already
-        watch_import(_TRAINER, self._watch)
+        self.when_imported(_TRAINER, self._watch)
 
     def uninstall(self) -> None:
         self._is_over = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import weakref
-from types import FrameType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, Callable, Iterator
 
 from .frames import FramePool, outwards, user_frame
@@ -88,16 +88,19 @@ def _function_of(frame: FrameType, name: str) -> Any:
     for each, _ in zip(outwards(frame), range(_MOST_FRAMES)):
         if each.f_code.co_filename.endswith(_OF_FUNCTION):
             own = each.f_locals.get("self")
-            python_function = getattr(own, "python_function", None)
-            if python_function is not None:
-                return own if getattr(python_function, "__name__", "") == name else None
+            if getattr(own, "python_function", None) is not None:
+                # Reading a name from the program's own object might run its `__getattr__`.
+                return own if getattr(own, "_name", "") == name else None
     return None
 
 
 def _code_of(function: Any) -> Any:
+    if not isinstance(function.python_function, (FunctionType, MethodType)):
+        return None
     unwrap: Callable[[Any], Any] = loaded("tensorflow.python.util.tf_decorator").unwrap
     _, target = unwrap(function.python_function)
-    return getattr(getattr(target, "__func__", target), "__code__", None)
+    inner = target.__func__ if isinstance(target, MethodType) else target
+    return inner.__code__ if isinstance(inner, FunctionType) else None
 
 
 def _names(function_type: Any, code: Any) -> list[str]:
