@@ -160,11 +160,14 @@ def test_functions_that_were_traced_before_the_block_have_graphs(tmp_path: Path)
         loaded = tf.saved_model.load("saved")
         use()
         if CAPTURES:
-            for run in ("one", "two"):
-                with traceanalyzer.capture("logs", run=run) as captured:
-                    use()
-                assert captured.notes == [], captured.notes
+            with traceanalyzer.capture("logs", run="one") as captured:
+                use()
+            assert captured.notes == [], captured.notes
             captured.report("report.html")
+            with traceanalyzer.capture("logs", run="two") as captured:
+                use()
+            [note] = captured.notes  # TensorFlow would keep the instances of each capture
+            assert "first capture" in note, note
         else:
             use()
             use()
@@ -174,30 +177,29 @@ def test_functions_that_were_traced_before_the_block_have_graphs(tmp_path: Path)
     assert done.exit_code == 0, done.stderr
     assert done.stdout == plain.stdout
     assert "Dumped" not in done.stderr
-    for name in ("one", "two"):
-        [trace] = (tmp_path / "logs" / "plugins" / "profile" / name).glob("*.xplane.pb")
-        capture_file = files.read(files.path_beside(trace))
-        assert capture_file is not None
-        assert capture_file.has_earlier_resources
-        found = {f.name: f.instances for f in capture_file.functions}
-        assert any("_step_on_" in each for each in found)
-        pinned = [
-            (instance, at, name)
-            for name, instances in found.items()
-            for instance in instances
-            for at, node in enumerate(instance.input.names)
-            if node.endswith("pinned")
-        ]
-        assert len(pinned) == 2  # in the object's function, and in the loaded one
-        for instance, at, _ in pinned:
-            assert instance.input.devices[at].endswith("CPU:0")
-            assert all(instance.assigned)
-            assert instance.partitions
-        (own,) = {name for _, _, name in pinned if "_count_" in name}
-        definition = capture_file.definition(own)
-        assert definition is not None
-        lines = {capture_file.frames[at].text for at in definition.frames if at >= 0}
-        assert any(text and "pinned" in text for text in lines)
+    [trace] = (tmp_path / "logs" / "plugins" / "profile" / "one").glob("*.xplane.pb")
+    capture_file = files.read(files.path_beside(trace))
+    assert capture_file is not None
+    assert capture_file.has_earlier_resources
+    found = {f.name: f.instances for f in capture_file.functions}
+    assert any("_step_on_" in each for each in found)
+    pinned = [
+        (instance, at, name)
+        for name, instances in found.items()
+        for instance in instances
+        for at, node in enumerate(instance.input.names)
+        if node.endswith("pinned")
+    ]
+    assert len(pinned) == 2  # in the object's function, and in the loaded one
+    for instance, at, _ in pinned:
+        assert instance.input.devices[at].endswith("CPU:0")
+        assert all(instance.assigned)
+        assert instance.partitions
+    (own,) = {name for _, _, name in pinned if "_count_" in name}
+    definition = capture_file.definition(own)
+    assert definition is not None
+    lines = {capture_file.frames[at].text for at in definition.frames if at >= 0}
+    assert any(text and "pinned" in text for text in lines)
 
     assert "This assumes that the code before" in (tmp_path / "report.html").read_text()
 
