@@ -14,6 +14,7 @@ from tests.emulator.oracle import the_oracle
 from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS, LabelledProgram
 from tests.labelled.calibration import Calibration, compared, without_capture_file
 from tests.labelled.scoring import recorded
+from tests.traces import call, executor, host, line, op, us, write, xspace
 from traceanalyzer.capture_file.graph_files import event_graphs
 from traceanalyzer.changes import changes_of
 from traceanalyzer.health import trace_health
@@ -183,6 +184,24 @@ def test_a_saved_model_explains_a_program_that_serves_it(tmp_path: Path) -> None
     (finding,) = (f for f in ta.diagnose(run).findings if softmax in f.op_ids)
     assert (finding.cause, finding.certainty) == ("explicit_cpu_placement", "likely")
     assert finding.sub_reason == "request_without_a_line"
+
+
+def test_an_op_that_onednn_replaced_fits_its_node(tmp_path: Path) -> None:
+    """A function with one op: its type has to be that of the node, or to stand for it."""
+    fields = {0x0A: b"shares", 0x12: b"Softmax", 0x22: b"/device:CPU:0"}
+    node = b"".join(bytes([tag, len(value)]) + value for tag, value in fields.items())
+    file = tmp_path / "graph"
+    file.write_bytes(bytes([0x0A, len(node)]) + node)
+
+    def traced(op_type: str) -> Path:
+        ops = executor(us(20, 60))(op("shares", op_type, us(30, 40)))
+        python = line("python")(call("__inference_rank_5", us(10, 80))(ops))
+        return write(tmp_path / op_type, xspace(host(python)))
+
+    run = ta.load(traced("_MklSoftmax"), graphs=[file])
+    assert "/device:CPU:0" in {*run.ops["requested_device"]}
+    with pytest.raises(ta.TraceAnalyzerError, match="fits this trace"):
+        ta.load(traced("Cumsum"), graphs=[file])
 
 
 def test_a_file_without_a_graph_of_the_program_is_refused(captured: Path, tmp_path: Path) -> None:
