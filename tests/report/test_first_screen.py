@@ -278,6 +278,18 @@ def test_without_steps_a_change_leads_only_if_its_ops_take_time(tmp_path: Path) 
         assert ("Create asked as int64" in plain(page.next)) is leads
 
 
+def test_in_a_step_a_change_of_unknown_saving_leads_only_if_its_ops_take_time(
+    tmp_path: Path,
+) -> None:
+    for took_us, leads in ((1, False), (40, True)):
+        ops = host(line("python")(step(0, us(0, 1000))(op("b", "Eig", us(1, took_us)))))
+        busy = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 900), "model/MatMul:MatMul")))
+        found = diagnose(ta.load(write(tmp_path / str(leads), xspace(ops, busy))))
+        saving = Saving(kind="none")
+        page = page_of(found, [change(found, kind="find_cause", edits=(), saving=saving)])
+        assert ("Create asked as int64" in plain(page.next)) is leads
+
+
 def test_a_possible_cause_is_not_called_the_most_likely_one() -> None:
     given = {"kind": "find_cause", "edits": (), "candidates": (UNKNOWN,), "place": None}
     page = page_of(waiting(), [change(waiting(), certainty="possible", **given)])

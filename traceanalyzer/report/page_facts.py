@@ -289,27 +289,29 @@ class PageFacts:
         return next(filter(self._matters, self.changes), None)
 
     def _matters(self, change: Change) -> bool:
-        saving = change.saving
-        if not self.has_steps:
-            share = self._share_of_recording(change)
-            return share is None or share >= _COSTS_TIME
-        if saving.per != "step":
+        saving, least = change.saving, _LARGE if change.kind == "gpu" else _COSTS_TIME
+        if self.has_steps and saving.per != "step":
             return True
-        if saving.share is None:
+        share = saving.share if self.has_steps else None
+        share = self._share_of_ops(change) if share is None else share
+        if share is None:
             return change.kind != "gpu" or not self.hardly_matters
-        return saving.share >= (_LARGE if change.kind == "gpu" else _COSTS_TIME)
+        return share >= least
 
-    def _share_of_recording(self, change: Change) -> float | None:
-        """Return the time of a change's ops, and the wait for them, as a share of the recording.
+    def _share_of_ops(self, change: Change) -> float | None:
+        """Return the time of a change's ops, and the wait for them, as a share of the bar.
 
         None if it is unknown, as it is on the machine of a prediction.
         """
-        is_known = self.has_times(change.op_ids) and not change.is_prediction
+        op_ids = change.op_ids
+        is_known = self.has_times(op_ids) and self.recur(op_ids) and not change.is_prediction
         if not is_known or not self.step_us:
             return None
-        rows = self.run.ops[self.run.ops["op_id"].isin(change.op_ids)]
-        wait_us = sum(self.op_waits_us.get(op_id, 0.0) for op_id in change.op_ids)
-        return (float(rows["host_self_ps"].sum()) / PS_PER_US + wait_us) / self.step_us
+        took_ps = self.diagnosis.costs.host_ps(op_ids) if self.has_steps else None
+        if took_ps is None:
+            took_ps = self.run.ops["host_self_ps"][self.run.ops["op_id"].isin(op_ids)].sum()
+        wait_us = sum(self.op_waits_us.get(op_id, 0.0) for op_id in op_ids)
+        return (float(took_ps) / PS_PER_US + wait_us) / self.step_us
 
     # --- ops and findings --------------------------------------------------------------------
 
