@@ -1,6 +1,7 @@
 """Computes a change's saving: the time that a GPU or, without one, the program waited for ops."""
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import Final, Literal
 
 from traceanalyzer.diagnosis import Diagnosis, rare_ops
@@ -29,6 +30,13 @@ class Savings:
         mean_ps = float(steps["duration_ps"].mean()) if len(steps) else None
         self._step_ps = self._costs.step_ps() or mean_ps
 
+    @cached_property
+    def _most_ps(self) -> float:
+        """The most that the bar shows for ops, copies, and input; 0 if it shows none of them."""
+        step = mean_step(self._run)
+        doubt_us = step.cpu_op_doubt_us[1] if step.part_us("cpu_op") else 0.0
+        return (step.part_us("cpu_op", "unplaced", "transfer", "input") + doubt_us) * PS_PER_US
+
     def _share(self, ps: float) -> float | None:
         return min(1.0, ps / self._step_ps) if self._step_ps else None
 
@@ -56,6 +64,7 @@ class Savings:
         """Return the time that the program waited for ops, or their time if that is unknown."""
         per_step = self._costs.program_ps(op_ids)
         if per_step:
+            per_step = min(per_step, self._most_ps or per_step)
             # The step waits for no more than the bar shows, whatever other threads do meanwhile.
             waited_ps = mean_step(self._run).ops_us(op_ids) * PS_PER_US
             share = self._share(min(per_step, waited_ps or per_step))
@@ -65,6 +74,8 @@ class Savings:
         if total is None:
             total = sum(self._host_ps.get(op_id, 0) for op_id in op_ids)
         is_once = self.is_rare(op_ids)
+        if not is_once and not mean_step(self._run).has_steps:
+            total = min(total, self._most_ps or total)
         return Saving(
             kind="proxy" if total else "none",
             high_us=total / PS_PER_US,
