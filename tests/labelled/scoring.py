@@ -74,12 +74,14 @@ def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
 def label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN401 - a named tuple
     """Return the label of an op.
 
-    On a CPU with AVX-512, TensorFlow replaces many ops by oneDNN's: `MatMul` by `_MklMatMul`.
+    On a CPU with AVX-512, TensorFlow replaces many ops by oneDNN's: `MatMul` by `_MklMatMul`,
+    `_FusedMatMul` by `_MklNativeFusedMatMul`.
     """
     if pd.isna(row.source_line):
         return None
     here = {label.op_type: label for label in program.labels if label.line == row.source_line}
-    wanted = (row.type, row.type.removeprefix("_Mkl"), "*")
+    replaced = row.type.replace("_MklNative", "_")
+    wanted = (row.type, replaced, row.type.removeprefix("_Mkl"), "*")
     return next((here[op_type] for op_type in wanted if op_type in here), None)
 
 
@@ -96,10 +98,13 @@ def problems(program: LabelledProgram) -> list[str]:
             found.append(f"no label: {_place(row)} ({row.name})")
         else:
             seen[label].add(str(row.type))
+    # oneDNN's ops, which TensorFlow uses on a CPU with AVX-512, also compute those after them.
+    fused = {at.line for at, types in seen.items() if any("_MklNativeFused" in t for t in types)}
     for label in program.labels:
         where = f"line {label.line}"
         if label not in seen:
-            found.append(f"{where}: no {label.op_type} on the CPU")
+            if label.line not in fused:
+                found.append(f"{where}: no {label.op_type} on the CPU")
         elif fixes := label.fixes:
             without_all = captured(program, *fixes)
             if _on_cpu_at(without_all, label) & seen[label]:
@@ -207,9 +212,15 @@ def score_listed(program: LabelledProgram, *, has_trace: bool = True) -> Score:
             placed |= {
                 (op, op if run.is_eager_op else name) for op, name, at in nodes if "CPU" in at
             }
-    there = {(op, node) for op, node in made & placed if role_of_type(op) == Role.COMPUTE}
+    # An eager op is named after its type, which is oneDNN's on a CPU with AVX-512 (`label_of`).
+    there = {
+        (op.removeprefix("_Mkl"), op.removeprefix("_Mkl")) if op == node else (op, node)
+        for op, node in made & placed
+        if role_of_type(op) == Role.COMPUTE
+    }
     ops = diagnosed(program, has_trace=has_trace).run.ops
     listed = set(zip(ops["type"], ops["name"], strict=True))
+    listed |= {(op.removeprefix("_Mkl"), node.removeprefix("_Mkl")) for op, node in listed}
     silent = ops[ops["no_event"].notna() & ~ops["is_eager"]]
     wrong = set(zip(silent["type"], silent["name"], strict=True)) - made
     misses = [f"{program.name}: {op} {node}" for op, node in sorted((there - listed) | wrong)]
