@@ -98,13 +98,10 @@ def problems(program: LabelledProgram) -> list[str]:
             found.append(f"no label: {_place(row)} ({row.name})")
         else:
             seen[label].add(str(row.type))
-    # oneDNN's ops, which TensorFlow uses on a CPU with AVX-512, also compute those after them.
-    fused = {at.line for at, types in seen.items() if any("_MklNativeFused" in t for t in types)}
     for label in program.labels:
         where = f"line {label.line}"
         if label not in seen:
-            if label.line not in fused:
-                found.append(f"{where}: no {label.op_type} on the CPU")
+            found += [f"{where}: no {label.op_type} on the CPU"] * (label.line not in _fused(seen))
         elif fixes := label.fixes:
             without_all = captured(program, *fixes)
             if _on_cpu_at(without_all, label) & seen[label]:
@@ -121,6 +118,14 @@ def problems(program: LabelledProgram) -> list[str]:
                 if not _on_cpu_at(captured(program, *others), label) & seen[label]:
                     found.append(f"{where}: {label.op_type} moves with {left} left in")
     return found
+
+
+def _fused(seen: Mapping[Label, set[str]]) -> set[int]:
+    """Return the lines with oneDNN's fused ops, which also compute the ops after them.
+
+    TensorFlow uses these ops on a CPU with AVX-512.
+    """
+    return {at.line for at, types in seen.items() if any("_MklNativeFused" in t for t in types)}
 
 
 def _on_cpu_at(run: Run, label: Label) -> set[str]:
